@@ -1,0 +1,79 @@
+"""The `atlas` command: find the subcommand, run it, turn mistakes into sentences.
+
+Importing this module imports nothing heavy; a subcommand's module is imported when it is called.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from atlas.errors import AtlasError, nearest
+
+COMMANDS: dict[str, str] = {
+    "presets": "list the experiments that come with ATLAS, or print one whole",
+}
+"""Subcommand -> one line of help. Its code is `atlas.commands.<name>.main(argv) -> int`."""
+
+USAGE, FAILED, INTERRUPTED = 2, 1, 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand; the exit code is 0 iff it did what was asked."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [a for a in arguments if a != "--debug"]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0
+    if arguments[0] == "--version":
+        print(_version())
+        return 0
+    try:
+        return _run(arguments[0], arguments[1:])
+    except KeyboardInterrupt:
+        return _complain("stopped", INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        return _complain(*_sentence(error))
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    if name not in COMMANDS:
+        hint = nearest(name, COMMANDS) or f"; there are {', '.join(sorted(COMMANDS))}"
+        raise AtlasError(f"there is no command '{name}'{hint}")
+    return importlib.import_module(f"atlas.commands.{name}").main(arguments)
+
+
+def _sentence(error: Exception) -> tuple[str, int]:
+    """What to tell the user, and the exit code."""
+    if isinstance(error, AtlasError):
+        return str(error), USAGE
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}", USAGE
+    return f"internal error: {type(error).__name__}: {error} (add --debug for the traceback)", FAILED
+
+
+def _complain(sentence: str, code: int) -> int:
+    print(f"atlas: {sentence}", file=sys.stderr)
+    return code
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    return (
+        "usage: atlas COMMAND …\n\n"
+        "Autocurricula over tasks and levels: train agents that follow formal instructions in unseen worlds.\n\n"
+        f"{rows}\n\n"
+        "`atlas COMMAND --help` tells more. `--debug` shows tracebacks, `--version` the version."
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"atlas {version('atlas-ued')}"

@@ -1,0 +1,1 @@
+"""One module a subcommand of `atlas`, each with `main(argv) -> int`."""

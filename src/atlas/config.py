@@ -1,0 +1,343 @@
+"""All settings, as frozen dataclasses. No JAX in here: `atlas --help` must answer at once.
+
+`setting(default, …)` declares what is allowed; every value is checked when a config is made, so a bad one fails
+before any tracing with a sentence that names the key, the value and what is allowed.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from atlas.settings import Settings, require, setting
+
+RoomCount = Literal[1, 2, 4, 6, 9]
+Colour = Literal["red", "green", "blue", "purple", "yellow", "gray"]
+ObjectType = Literal["ball", "square", "key"]
+DoorState = Literal["closed", "locked", "open"]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectRanges(Settings):
+    """How many objects a level may hold, doors included, by number of rooms."""
+
+    one_room: Range = setting((1, 5), at_least=1)
+    """Least and most objects in a level of one room."""
+    two_rooms: Range = setting((1, 10), at_least=1)
+    """… of two rooms (one door)."""
+    four_rooms: Range = setting((4, 15), at_least=4)
+    """… of four rooms (four doors)."""
+    six_rooms: Range = setting((7, 20), at_least=7)
+    """… of six rooms (seven doors)."""
+    nine_rooms: Range = setting((12, 30), at_least=12)
+    """… of nine rooms (twelve doors)."""
+
+    def check(self) -> None:
+        for name, (low, high) in vars(self).items():
+            require(low <= high, name, (low, high), "least <= most")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainConfig(Settings):
+    """The Minigrid levels that are sampled and edited."""
+
+    name: Literal["minigrid"] = "minigrid"
+    """Which domain."""
+    rooms: tuple[RoomCount, ...] = (1, 2, 4, 6)
+    """Room counts a level may have; drawn uniformly, and edits stay among them."""
+    objects: ObjectRanges = field(default_factory=ObjectRanges)
+    """Bounds on objects, shared by the sampler and the edits."""
+    colours: tuple[Colour, ...] = ("red", "green", "blue", "purple", "yellow", "gray")
+    """Colours of sampled objects and doors."""
+    types: tuple[ObjectType, ...] = ("ball", "square", "key")
+    """Types of sampled movable objects."""
+    door_states: tuple[DoorState, ...] = ("closed", "locked", "open")
+    """States of sampled doors."""
+    step_limit: int = setting(512, at_least=1)
+    """Steps after which an episode is cut."""
+
+    def check(self) -> None:
+        for name in ("rooms", "colours", "types", "door_states"):
+            chosen = getattr(self, name)
+            require(len(chosen) > 0, name, chosen, "at least one")
+            require(len(set(chosen)) == len(chosen), name, chosen, "each at most once")
+
+
+TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
+Reward = Literal["sparse", "stepwise", "shaped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(Settings):
+    """The tasks that are sampled and edited."""
+
+    sampler: TaskSampler = "sequential"
+    """How tasks are drawn; all but `sequential` come from random walks (paper, Appendix A.2)."""
+    min_length: int = setting(1, at_least=1)
+    """Fewest transitions of a sequential task."""
+    max_length: int = setting(5, at_least=1, at_most=62)
+    """Most transitions of a sequential task; its edits stay within it. Machines have one state more."""
+    states: int = setting(6, at_least=2, at_most=64)
+    """States of a random-walk machine (at most; those not on a walk are dropped)."""
+    edges: int = setting(5, at_least=1, at_most=16)
+    """Edges that may leave one state of a random-walk machine."""
+    connectivity: float = setting(1.0, at_least=0.1)
+    """Length of a random walk as a multiple of the number of states."""
+    restart: float = setting(0.5, at_least=0.0, at_most=1.0)
+    """Probability of another walk from the initial state after each walk."""
+    max_walks: int = setting(2, at_least=1)
+    """Most walks whose edges are joined."""
+    constrain: bool = True
+    """Keep labels free of tautologies and contradictions (the constraint matrix C). `authors-dag` never does."""
+    machines: int = setting(3, at_least=2, at_most=8)
+    """Machines of a hierarchical task, the root included."""
+    reward: Reward = "sparse"
+    """1 into acceptance; 1 for each move to a new state; or shaped by the distance to acceptance."""
+
+    def check(self) -> None:
+        require(self.min_length <= self.max_length, "min_length", self.min_length, f"at most max_length = {self.max_length}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairingConfig(Settings):
+    """How a task and a level become a problem."""
+
+    how: Literal["independent", "level", "task"] = "independent"
+    """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
+    solvable: bool = False
+    """Keep only problems that the relaxed check calls solvable."""
+    oversample: int = setting(4, at_least=1, at_most=256)
+    """Problems drawn for each one kept when `solvable` is on."""
+    minimal: bool = False
+    """Generate only the smallest problems: one room, one object, one transition (ACCEL-0). Edits are free."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EditConfig(Settings):
+    """How children are made from replayed problems."""
+
+    least: int = setting(7, at_least=1)
+    """Fewest edits a child."""
+    most: int = setting(10, at_least=1, at_most=64)
+    """Most edits a child; the number is uniform between the two."""
+    level: bool = True
+    """Edit levels."""
+    task: bool = True
+    """Edit tasks."""
+    hindsight: bool = True
+    """Start from partial progress, as the first edit."""
+
+    def check(self) -> None:
+        require(self.least <= self.most, "least", self.least, f"at most most = {self.most}")
+        require(self.level or self.task, "level and task", (self.level, self.task), "at least one of them on")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BufferConfig(Settings):
+    """The problems a teacher remembers and how it draws them again."""
+
+    capacity: int = setting(50_000, at_least=1)
+    """How many problems the buffer keeps."""
+    min_fill: float = setting(0.5, at_least=0.0, at_most=1.0)
+    """Replay starts once this share of the buffer is full."""
+    prioritisation: Literal["rank", "proportional", "topk"] = "rank"
+    """How scores become probabilities."""
+    temperature: float = setting(1.0, above=0.0)
+    """Beta: P_score is proportional to the weight to the power 1 / beta."""
+    top: int = setting(1_000, at_least=1)
+    """How many of the best are drawn from, uniformly, with `topk`."""
+    staleness: float = setting(0.1, at_least=0.0, at_most=1.0)
+    """Rho: the share of probability that goes to problems not seen for long."""
+    replacement: bool = True
+    """Draw a batch with replacement, as the authors do."""
+    deduplicate: bool = False
+    """Keep no two problems of equal content."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DRConfig(Settings):
+    """Domain randomisation: always new problems."""
+
+    name: Literal["dr"] = "dr"
+    """Which teacher."""
+    pool: int = setting(4, at_least=1)
+    """Problems an environment takes in turn within one rollout, the next whenever an episode ends."""
+    carry: bool = False
+    """Continue cut episodes in the next rollout (the authors' way) instead of starting each from reset."""
+
+
+Score = Literal["maxmc", "pvl", "l1", "learnability", "mna", "constant"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PLRConfig(Settings):
+    """Prioritised replay of past problems; robust unless it trains on new ones too."""
+
+    name: Literal["plr"] = "plr"
+    """Which teacher."""
+    train_on_new: bool = False
+    """Train on new problems as well (plain PLR). Off: PLR⊥, which only scores them."""
+    replay_prob: float = setting(0.5, at_least=0.0, at_most=1.0)
+    """Probability of a replay iteration once the buffer is filled enough."""
+    num_eval: int | None = setting(None, at_least=1)
+    """Problems in a batch that is only scored; as many as environments if not set."""
+    score: Score = "maxmc"
+    """What makes a problem worth replaying."""
+    buffer: BufferConfig = field(default_factory=BufferConfig)
+    """The memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ACCELConfig(PLRConfig):
+    """PLR⊥ that also edits what it has just replayed."""
+
+    name: Literal["accel"] = "accel"  # type: ignore[assignment]
+    """Which teacher."""
+    replay_prob: float = setting(0.9, at_least=0.0, at_most=1.0)
+    """Probability of a replay iteration once the buffer is filled enough."""
+    edits: EditConfig = field(default_factory=EditConfig)
+    """How children are made."""
+
+
+TeacherConfig = DRConfig | PLRConfig | ACCELConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig(Settings):
+    """The policy network. Defaults are the paper's (Appendix C)."""
+
+    view: Literal["conv", "dense"] = "conv"
+    """Three 2x2 convolutions, or one dense layer over the whole view (fast on CPUs)."""
+    embedding: int = setting(16, at_least=1)
+    """Width of each of the tile and colour embeddings."""
+    filters: tuple[int, int, int] = setting((32, 64, 64), at_least=1)
+    """Filters of the convolutions."""
+    view_width: int = setting(128, at_least=1)
+    """Width of the dense view layer."""
+    task: Literal["graph", "index"] = "graph"
+    """Encode the task by its graph, or by the number of its current state alone (ablation)."""
+    graph_layers: int = setting(5, at_least=1)
+    """Rounds of message passing; 1 is the *myopic* ablation."""
+    task_width: int = setting(128, at_least=1)
+    """Features of a node."""
+    edge_width: int = setting(64, at_least=1)
+    """Features of an edge."""
+    literals: Literal["structured", "independent"] = "structured"
+    """Embed literals by what they mean, or each on its own (ablation)."""
+    action_embedding: int = setting(16, at_least=1)
+    """Width of the previous action's embedding."""
+    recurrent: int = setting(512, at_least=1)
+    """Width of the GRU."""
+    task_into_gru: bool = True
+    """Feed the task embedding to the GRU; off: only to the heads."""
+    head_width: int = setting(256, at_least=1)
+    """Width of each of the two hidden layers of actor and critic."""
+    value_init: float = setting(1.0, above=0.0)
+    """Scale of the value output at the start. Small values keep MaxMC honest early on."""
+    bf16: bool = False
+    """Compute in bfloat16 (parameters stay float32)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PPOConfig(Settings):
+    """Proximal policy optimisation. Defaults are the paper's."""
+
+    learning_rate: float = setting(5e-5, above=0.0)
+    """Step size of Adam."""
+    anneal: bool = False
+    """Let the learning rate fall linearly to zero over the run."""
+    adam_eps: float = setting(1e-5, above=0.0)
+    """Epsilon of Adam."""
+    epochs: int = setting(4, at_least=1)
+    """Passes over each rollout."""
+    minibatch_envs: int = setting(32, at_least=1)
+    """Environments a minibatch, each with its whole sequence."""
+    phases: int = setting(1, at_least=1)
+    """Gradient phases a rollout: 2 splits it in time and learns from each half in turn."""
+    gamma: float = setting(0.99, at_least=0.0, at_most=1.0)
+    """Discount."""
+    gae_lambda: float = setting(0.9, at_least=0.0, at_most=1.0)
+    """Lambda of generalised advantage estimation."""
+    clip: float = setting(0.2, above=0.0)
+    """Range of the policy ratio."""
+    value_clip: float | None = setting(0.2, above=0.0)
+    """Range of the value update; none: not clipped."""
+    value_coefficient: float = setting(0.5, at_least=0.0)
+    """Weight of the value loss."""
+    entropy: float = setting(0.01, at_least=0.0)
+    """Weight of the entropy bonus."""
+    max_grad_norm: float = setting(0.5, above=0.0)
+    """Gradients are clipped to this norm."""
+    normalise: Literal["minibatch", "never"] = "minibatch"
+    """Normalise advantages in each minibatch, or not at all."""
+    truncation: Literal["terminate", "bootstrap"] = "terminate"
+    """What a cut episode is worth: nothing more (the authors' way), or the value of the next state."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudentConfig(Settings):
+    """Who plays and learns."""
+
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    """The policy network."""
+    ppo: PPOConfig = field(default_factory=PPOConfig)
+    """How it learns."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(Settings):
+    """How much, how often, where."""
+
+    seed: int = setting(0, at_least=0)
+    """Everything random follows from it."""
+    num_envs: int = setting(4096, at_least=1)
+    """Problems played at once when training."""
+    rollout: int = setting(512, at_least=1)
+    """Steps of a rollout."""
+    total_steps: int = setting(4_194_304_000, at_least=1)
+    """Env steps in all: trained and evaluation-only ones alike."""
+    time_limit: float | None = setting(None, above=0.0)
+    """Minutes after which training stops, if it is not done before."""
+    snapshot_every: float = setting(60.0, above=0.0)
+    """Seconds between evaluations with a curriculum snapshot."""
+    checkpoint_every: float = setting(60.0, above=0.0)
+    """Seconds between checkpoints."""
+    keep: int = setting(3, at_least=1)
+    """How many of the last checkpoints stay."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Settings):
+    """A whole experiment."""
+
+    domain: DomainConfig = field(default_factory=DomainConfig)
+    """Levels."""
+    tasks: TaskConfig = field(default_factory=TaskConfig)
+    """Tasks."""
+    pairing: PairingConfig = field(default_factory=PairingConfig)
+    """Problems."""
+    teacher: TeacherConfig = field(default_factory=DRConfig)
+    """Who proposes problems."""
+    student: StudentConfig = field(default_factory=StudentConfig)
+    """Who plays and learns."""
+    run: RunConfig = field(default_factory=RunConfig)
+    """How much, how often, where."""
+
+    def check(self) -> None:
+        run, ppo = self.run, self.student.ppo
+        require(
+            run.num_envs % ppo.minibatch_envs == 0,
+            "student.ppo.minibatch_envs", ppo.minibatch_envs, f"a divisor of run.num_envs = {run.num_envs}",
+        )  # fmt: skip
+        require(
+            run.rollout % ppo.phases == 0,
+            "student.ppo.phases", ppo.phases, f"a divisor of run.rollout = {run.rollout}",
+        )  # fmt: skip
+        if isinstance(self.teacher, PLRConfig):
+            require(
+                run.rollout >= self.domain.step_limit,
+                "run.rollout", run.rollout,
+                f"at least domain.step_limit = {self.domain.step_limit}: scores need finished episodes",
+            )  # fmt: skip
+        if isinstance(self.teacher, ACCELConfig):
+            batch = self.teacher.num_eval or run.num_envs
+            require(batch >= 1, "teacher.num_eval", batch, "at least 1")

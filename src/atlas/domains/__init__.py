@@ -1,0 +1,1 @@
+"""Worlds in which tasks are played. A domain knows nothing of reward machines."""

@@ -1,0 +1,1 @@
+"""Minigrid: rooms, doors, keys, balls and squares on a grid."""

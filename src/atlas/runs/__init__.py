@@ -1,0 +1,1 @@
+"""What touches disk: run folders, checkpoints, metrics, problem files."""

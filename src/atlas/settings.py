@@ -1,0 +1,175 @@
+"""The small machinery under `config`: checked dataclasses, and their text form (YAML).
+
+Kept apart so that `config.py` holds nothing but settings.
+"""
+
+import dataclasses
+import types
+import typing
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import yaml
+
+from atlas.errors import AtlasError, nearest
+
+
+class ConfigError(AtlasError):
+    """A setting that is unknown, of the wrong type, out of range or at odds with another."""
+
+
+def setting(
+    default: Any, *, at_least: float | None = None, at_most: float | None = None, above: float | None = None
+) -> Any:
+    """A dataclass field with bounds. A bound on a tuple is a bound on each of its elements."""
+    return dataclasses.field(
+        default=default, metadata={"at_least": at_least, "at_most": at_most, "above": above}
+    )
+
+
+def require(condition: bool, key: str, value: Any, allowed: str) -> None:
+    """Fail with a sentence unless the condition holds."""
+    if not condition:
+        raise ConfigError(f"{key} = {show(value)} is not allowed: {allowed}")
+
+
+def show(value: Any) -> str:
+    """A value as a user would write it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(show(v) for v in value)}]"
+    return {None: "none", True: "true", False: "false"}.get(value) or str(value) if value is None or isinstance(value, bool) else str(value)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A frozen dataclass that checks itself when it is made."""
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            _require_type(field.name, value, hints[field.name])
+            _require_bounds(field.name, value, field.metadata)
+        self.check()
+
+    def check(self) -> None:
+        """What must hold between fields."""
+
+
+def _require_type(key: str, value: Any, hint: Any) -> None:
+    if not _fits(value, hint):
+        raise ConfigError(f"{key} = {show(value)} is not allowed: {describe(hint)} is needed")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return any(value == allowed and type(value) is type(allowed) for allowed in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, option) for option in arguments)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return all(_fits(v, arguments[0]) for v in value)
+        return len(value) == len(arguments) and all(map(_fits, value, arguments))
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
+
+
+def describe(hint: Any) -> str:
+    """A type in words."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return "one of " + ", ".join(map(str, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(describe(a) for a in arguments)
+    if origin is tuple:
+        if arguments[1:] == (Ellipsis,):
+            return f"a list, each {describe(arguments[0])}"
+        return f"a list of {len(arguments)}, each {describe(arguments[0])}"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    return words.get(hint) or f"a section ({getattr(hint, '__name__', hint)})"
+
+
+def _require_bounds(key: str, value: Any, bounds: Any) -> None:
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        for name, holds, words in (
+            ("at_least", lambda n, b: n >= b, "at least"),
+            ("at_most", lambda n, b: n <= b, "at most"),
+            ("above", lambda n, b: n > b, "more than"),
+        ):
+            bound = bounds.get(name)
+            if bound is not None:
+                require(holds(number, bound), key, value, f"{words} {bound:g} is needed")
+
+
+Made = TypeVar("Made", bound=Settings)
+
+
+def to_plain(settings: Settings) -> dict[str, Any]:
+    """Nested dicts, lists and scalars: what YAML and JSON can hold."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Settings):
+            return to_plain(value)
+        return [plain(v) for v in value] if isinstance(value, tuple) else value
+
+    return {field.name: plain(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
+
+
+def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
+    """The inverse of `to_plain`. Missing keys take their defaults; unknown ones are an error."""
+    if not isinstance(plain, dict):
+        raise ConfigError(f"{where or 'the config'} = {plain} is not allowed: a section with keys is needed")
+    hints = typing.get_type_hints(cls)
+    prefix = f"{where}." if where else ""
+    names = [field.name for field in dataclasses.fields(cls)]
+    for key in plain:
+        if key not in names:
+            raise ConfigError(f"{prefix}{key} is not a setting{nearest(str(key), names) or '; known: ' + ', '.join(names)}")
+    values = {key: _from_plain_value(hints[key], value, prefix + key) for key, value in plain.items()}
+    try:
+        return cls(**values)
+    except ConfigError as error:
+        raise ConfigError(prefix + str(error)) from None
+
+
+def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
+    sections = [t for t in (hint, *typing.get_args(hint)) if isinstance(t, type) and issubclass(t, Settings)]
+    if sections:
+        return from_plain(_section(sections, value, where), value, where)
+    if isinstance(value, list):
+        return tuple(_from_plain_value(None, v, where) for v in value)
+    return value
+
+
+def _section(sections: list[type[Settings]], value: Any, where: str) -> type[Settings]:
+    """Which class a section is: among several, its `name` says."""
+    if len(sections) == 1 or not isinstance(value, dict):
+        return sections[0]
+    by_name = {next(f.default for f in dataclasses.fields(s) if f.name == "name"): s for s in sections}
+    if value.get("name") not in by_name:
+        raise ConfigError(f"{where}.name = {show(value.get('name'))} is not allowed: one of {', '.join(map(str, by_name))} is needed")
+    return by_name[value["name"]]
+
+
+def dump(settings: Settings) -> str:
+    """A config as readable text."""
+    return yaml.safe_dump(to_plain(settings), sort_keys=False, default_flow_style=None, width=100)
+
+
+def load(cls: type[Made], path: Path | str) -> Made:
+    """A config from text, with an error that names the file."""
+    try:
+        return from_plain(cls, yaml.safe_load(Path(path).read_text()))
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+__all__ = ["ConfigError", "Self", "Settings", "describe", "dump", "from_plain", "load", "require", "setting", "to_plain"]

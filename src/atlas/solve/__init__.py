@@ -1,0 +1,1 @@
+"""Joins levels and tasks: can this problem be solved, and how?"""

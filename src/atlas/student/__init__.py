@@ -1,0 +1,1 @@
+"""The policy: a network over view and task, trained by PPO."""

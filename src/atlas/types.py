@@ -1,0 +1,223 @@
+"""The nouns and the contracts: problem, vocabulary, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
+
+Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student
+and the teachers see a batch. Every random function takes one `key`, first, and uses it once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
+
+from atlas.struct import Struct
+
+Level = Any
+"""A pytree that only its domain looks into."""
+Task = Any
+"""A pytree that only its formalism looks into."""
+DomainState = Any
+TaskState = Any
+"""Where a task stands: an integer array for flat machines, a struct with a stack for hierarchies."""
+
+EDIT_ARGUMENTS = 3
+"""How many numbers an edit leaves in the lineage: where, where to, what (-1 where one has no meaning)."""
+
+
+class Problem(Struct):
+    """A task to be done in a level."""
+
+    level: Level
+    task: Task
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """What the propositions of a domain mean, as a value: tasks and students never import a domain.
+
+    Ids never change; settings restrict what is sampled by a mask over ids.
+    """
+
+    names: tuple[str, ...]
+    """Name of each proposition, by id."""
+    phrases: tuple[str, ...]
+    """Each proposition as an English command, e.g. `go to a red ball`, `put a key next to a locked door`."""
+    commands: dict[str, int]
+    """More ways to say it: words in lower case without articles -> id, e.g. `open blue door`. Includes `phrases`."""
+    synonyms: dict[str, str]
+    """Words to replace before looking a command up, e.g. `box` -> `square`, `grey` -> `gray`."""
+    features: np.ndarray
+    """`float32[props, groups, codes]`: rows of binary codes for the literal embedding. Group 0 is the location, the
+    others describe one object each (all zero if absent); codes of the location are padded with zeros."""
+    implies: np.ndarray
+    """`bool[props, props]`: `implies[i, j]` iff j holds wherever i does; every proposition implies itself."""
+    excludes: np.ndarray
+    """`bool[props, props]`: symmetric; `excludes[i, j]` iff i and j never hold at once."""
+    ids: dict[str, int]
+    """Id of each name."""
+
+
+class Graph(Struct):
+    """What the encoder sees of a task: nodes, their out-edges, the literals on them."""
+
+    target: Int8[Array, "nodes edges"]
+    """Node an edge leads to; -1 for an unused slot."""
+    guard: Int16[Array, "nodes edges literals"]
+    """Signed literals, `proposition + 1`, 0 unused."""
+    outcome: Int8[Array, "nodes"]
+    """0 running, 1 accepted, 2 rejected."""
+
+
+class Lineage(Struct):
+    """Where a problem came from."""
+
+    number: Int32[Array, ""]
+    """Serial number of the problem in its run."""
+    parent: Int32[Array, ""]
+    """Serial number of the problem it was edited from; -1 if it was sampled."""
+    generation: Int16[Array, ""]
+    """How many edits sequences lie between it and a sampled problem."""
+    edits: Int8[Array, "max_edits"]
+    """Which edits made it from its parent, in order, as rows of the table of edits; -1 unused."""
+    arguments: Int16[Array, "max_edits 3"]
+    """What each of them drew."""
+
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Edit(Generic[Item]):
+    """One small change of a level, a task or a whole problem.
+
+    `apply` is only called where `applicable` holds; it returns the changed item and EDIT_ARGUMENTS numbers for the
+    lineage. The result must obey all rules of its family: contract tests check every row of every table.
+    """
+
+    name: str
+    applicable: Callable[[Item], Bool[Array, ""]]
+    apply: Callable[[Key[Array, ""], Item], tuple[Item, Int16[Array, "3"]]]
+
+
+class Partial(Struct):
+    """How far the most recent unsolved episode on a problem got: the raw material of hindsight edits."""
+
+    level: Level
+    """The world as it stood then, as a level."""
+    task_state: TaskState
+    valid: Bool[Array, ""]
+    """False where no unsolved episode was seen."""
+
+
+class Proposal(Struct):
+    """A batch of problems to play."""
+
+    problems: Problem
+    lineage: Lineage
+    slots: Int32[Array, "batch"]
+    """Where each problem lives in the teacher's buffer; -1 for new and edited ones."""
+
+
+class Outcome(Struct):
+    """What the student made of each problem of a proposal."""
+
+    score: Float32[Array, "batch"]
+    best_return: Float32[Array, "batch"]
+    """Best undiscounted return of a finished episode in this rollout; -inf where none finished."""
+    attempts: Int32[Array, "batch"]
+    """Finished episodes."""
+    solves: Int32[Array, "batch"]
+    """Finished episodes in which the task was accepted."""
+    trivial: Bool[Array, "batch"]
+    """The first label alone ended the task: such problems are never kept."""
+    partial: Partial
+    """Batched."""
+
+
+class Domain(Protocol):
+    """A family of levels and the laws of the world."""
+
+    num_actions: int
+    vocabulary: Vocabulary
+
+    @property
+    def edits(self) -> tuple[Edit[Level], ...]:
+        """Changes of levels, each a row."""
+
+    def sample(self, key: Key[Array, ""]) -> Level:
+        """Draw a level."""
+
+    def reset(self, level: Level) -> DomainState:
+        """The state an episode starts in."""
+
+    def step(self, state: DomainState, action: Int[Array, ""]) -> DomainState:
+        """The state after an action. Impossible actions change nothing."""
+
+    def view(self, state: DomainState) -> Array:
+        """What the student sees, in bytes."""
+
+    def holds(self, state: DomainState, props: Int[Array, "..."]) -> Bool[Array, "..."]:
+        """Which of the asked propositions hold now."""
+
+    def as_level(self, state: DomainState) -> Level:
+        """The level that starts where this state is; `as_level(reset(level))` is `level`."""
+
+    def possible(self, level: Level) -> Bool[Array, "props"]:
+        """Which propositions the objects of this level could make true: the mask of level-conditioned pairing."""
+
+
+class Formalism(Protocol):
+    """A family of tasks and what it means to follow one."""
+
+    @property
+    def edits(self) -> tuple[Edit[Task], ...]:
+        """Changes of tasks, each a row."""
+
+    def sample(self, key: Key[Array, ""], mask: Bool[Array, "props"]) -> Task:
+        """Draw a task whose propositions are all in the mask."""
+
+    def initial(self, task: Task) -> TaskState:
+        """Where the task starts, before any label."""
+
+    def guards(self, task: Task, state: TaskState) -> Int16[Array, "edges literals"]:
+        """The signed literals on the edges that leave the current state: all the domain is asked about."""
+
+    def advance(
+        self, task: Task, state: TaskState, holds: Bool[Array, "edges literals"]
+    ) -> tuple[TaskState, Float32[Array, ""]]:
+        """Follow the satisfied edge, or stay. `holds` answers for the PROPOSITION of each literal, sign ignored.
+
+        A terminal state stays as it is, with reward 0."""
+
+    def outcome(self, task: Task, state: TaskState) -> Int8[Array, ""]:
+        """0 running, 1 accepted, 2 rejected."""
+
+    def graph(self, task: Task) -> Graph:
+        """The task as the encoder sees it."""
+
+    def nodes(self, state: TaskState) -> Int[Array, "depth"]:
+        """The rows of the graph where the task stands, innermost first; -1 unused. Depth 1 for flat machines."""
+
+    def prefix(self, task: Task, state: TaskState) -> Task:
+        """The task that is accepted on reaching `state` (hindsight, preceding)."""
+
+    def suffix(self, task: Task, state: TaskState) -> Task:
+        """The task that remains from `state` on (hindsight, succeeding)."""
+
+
+class Teacher(Protocol):
+    """Proposes problems and learns from what became of them. Its state is a pytree; all calls are pure."""
+
+    def init(self, key: Key[Array, ""]) -> Any:
+        """The state before the first iteration."""
+
+    def decide(self, key: Key[Array, ""], state: Any) -> Bool[Array, ""]:
+        """Whether the next iteration trains (True) or only scores new or edited problems (False)."""
+
+    def propose(self, key: Key[Array, ""], state: Any, train: bool) -> tuple[Any, Proposal]:
+        """The next batch: `num_envs` problems if `train`, else `num_eval`."""
+
+    def observe(self, state: Any, proposal: Proposal, outcome: Outcome) -> Any:
+        """Take note of the outcome."""
