@@ -1,11 +1,15 @@
 """Flat reward machines, stored by their out-edges."""
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
+import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float32, Int8, Int16
+from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
 
 from atlas.struct import Struct
+from atlas.types import Edit, Graph
 
 RUNNING, ACCEPTED, REJECTED = range(3)
 UNUSED: Final = -1
@@ -35,3 +39,51 @@ class RewardMachine(Struct):
     reward: Float32[Array, "states edges"]
     outcome: Int8[Array, "states"]
     """RUNNING, ACCEPTED or REJECTED."""
+
+    @property
+    def size(self) -> TaskSize:
+        """The sizes it is padded to."""
+        return TaskSize(*self.guard.shape[-3:])
+
+
+def satisfied(guard: Int16[Array, "edges literals"], holds: Bool[Array, "edges literals"]) -> Bool[Array, "edges"]:
+    """Which guards hold, given which of their propositions do."""
+    return jnp.all((guard == 0) | (holds == (guard > 0)), axis=-1)
+
+
+def advance(
+    task: RewardMachine, u: Int8[Array, ""], holds: Bool[Array, "edges literals"]
+) -> tuple[Int8[Array, ""], Float32[Array, ""]]:
+    """Follow the first satisfied edge out of `u`, or stay with reward 0."""
+    enabled = satisfied(task.guard[u], holds) & (task.target[u] != UNUSED)
+    edge = jnp.argmax(enabled)
+    moves = enabled[edge]
+    return jnp.where(moves, task.target[u, edge], u), jnp.where(moves, task.reward[u, edge], 0.0)
+
+
+@dataclass(frozen=True)
+class RewardMachines:
+    """The formalism of flat machines. How tasks are drawn and edited is handed in."""
+
+    sample: Callable[[Key[Array, ""], Bool[Array, "props"]], RewardMachine]
+    edits: tuple[Edit[Any], ...] = ()
+
+    def initial(self, task: RewardMachine) -> Int8[Array, ""]:
+        return jnp.int8(0)
+
+    def guards(self, task: RewardMachine, state: Int8[Array, ""]) -> Int16[Array, "edges literals"]:
+        return task.guard[state]
+
+    def advance(
+        self, task: RewardMachine, state: Int8[Array, ""], holds: Bool[Array, "edges literals"]
+    ) -> tuple[Int8[Array, ""], Float32[Array, ""]]:
+        return advance(task, state, holds)
+
+    def outcome(self, task: RewardMachine, state: Int8[Array, ""]) -> Int8[Array, ""]:
+        return task.outcome[state]
+
+    def graph(self, task: RewardMachine) -> Graph:
+        return Graph(target=task.target, guard=task.guard, outcome=task.outcome)
+
+    def nodes(self, state: Int8[Array, ""]) -> Int[Array, "depth"]:
+        return state.astype(jnp.int32)[None]
