@@ -5,7 +5,7 @@ before any tracing with a sentence that names the key, the value and what is all
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 from atlas.settings import Settings, require, setting
 
@@ -20,26 +20,28 @@ Range = tuple[int, int]
 class ObjectRanges(Settings):
     """How many objects a level may hold, doors included, by number of rooms."""
 
-    one_room: Range = setting((1, 5), at_least=1)
+    section: ClassVar[str] = "domain.objects"
+    one_room: Range = setting((1, 5), at_least=1, at_most=24)
     """Least and most objects in a level of one room."""
-    two_rooms: Range = setting((1, 10), at_least=1)
+    two_rooms: Range = setting((1, 10), at_least=1, at_most=30)
     """… of two rooms (one door)."""
-    four_rooms: Range = setting((4, 15), at_least=4)
+    four_rooms: Range = setting((4, 15), at_least=4, at_most=30)
     """… of four rooms (four doors)."""
-    six_rooms: Range = setting((7, 20), at_least=7)
+    six_rooms: Range = setting((7, 20), at_least=7, at_most=30)
     """… of six rooms (seven doors)."""
-    nine_rooms: Range = setting((12, 30), at_least=12)
+    nine_rooms: Range = setting((12, 30), at_least=12, at_most=30)
     """… of nine rooms (twelve doors)."""
 
     def check(self) -> None:
         for name, (low, high) in vars(self).items():
-            require(low <= high, name, (low, high), "least <= most")
+            require(low <= high, self.key(name), (low, high), "least <= most")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DomainConfig(Settings):
     """The Minigrid levels that are sampled and edited."""
 
+    section: ClassVar[str] = "domain"
     name: Literal["minigrid"] = "minigrid"
     """Which domain."""
     rooms: tuple[RoomCount, ...] = (1, 2, 4, 6)
@@ -58,8 +60,8 @@ class DomainConfig(Settings):
     def check(self) -> None:
         for name in ("rooms", "colours", "types", "door_states"):
             chosen = getattr(self, name)
-            require(len(chosen) > 0, name, chosen, "at least one")
-            require(len(set(chosen)) == len(chosen), name, chosen, "each at most once")
+            require(len(chosen) > 0, self.key(name), chosen, "at least one")
+            require(len(set(chosen)) == len(chosen), self.key(name), chosen, "each at most once")
 
 
 TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
@@ -70,6 +72,7 @@ Reward = Literal["sparse", "stepwise", "shaped"]
 class TaskConfig(Settings):
     """The tasks that are sampled and edited."""
 
+    section: ClassVar[str] = "tasks"
     sampler: TaskSampler = "sequential"
     """How tasks are drawn; all but `sequential` come from random walks (paper, Appendix A.2)."""
     min_length: int = setting(1, at_least=1)
@@ -94,13 +97,15 @@ class TaskConfig(Settings):
     """1 into acceptance; 1 for each move to a new state; or shaped by the distance to acceptance."""
 
     def check(self) -> None:
-        require(self.min_length <= self.max_length, "min_length", self.min_length, f"at most max_length = {self.max_length}")
+        limit = f"at most tasks.max_length = {self.max_length} is needed"
+        require(self.min_length <= self.max_length, self.key("min_length"), self.min_length, limit)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairingConfig(Settings):
     """How a task and a level become a problem."""
 
+    section: ClassVar[str] = "pairing"
     how: Literal["independent", "level", "task"] = "independent"
     """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
     solvable: bool = False
@@ -115,6 +120,7 @@ class PairingConfig(Settings):
 class EditConfig(Settings):
     """How children are made from replayed problems."""
 
+    section: ClassVar[str] = "teacher.edits"
     least: int = setting(7, at_least=1)
     """Fewest edits a child."""
     most: int = setting(10, at_least=1, at_most=64)
@@ -127,14 +133,17 @@ class EditConfig(Settings):
     """Start from partial progress, as the first edit."""
 
     def check(self) -> None:
-        require(self.least <= self.most, "least", self.least, f"at most most = {self.most}")
-        require(self.level or self.task, "level and task", (self.level, self.task), "at least one of them on")
+        require(self.least <= self.most, self.key("least"), self.least, f"at most {self.key('most')} = {self.most}")
+        require(
+            self.level or self.task, self.key("level"), self.level, "true is needed where teacher.edits.task is false"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class BufferConfig(Settings):
     """The problems a teacher remembers and how it draws them again."""
 
+    section: ClassVar[str] = "teacher.buffer"
     capacity: int = setting(50_000, at_least=1)
     """How many problems the buffer keeps."""
     min_fill: float = setting(0.5, at_least=0.0, at_most=1.0)
@@ -157,6 +166,7 @@ class BufferConfig(Settings):
 class DRConfig(Settings):
     """Domain randomisation: always new problems."""
 
+    section: ClassVar[str] = "teacher"
     name: Literal["dr"] = "dr"
     """Which teacher."""
     pool: int = setting(4, at_least=1)
@@ -172,6 +182,7 @@ Score = Literal["maxmc", "pvl", "l1", "learnability", "mna", "constant"]
 class PLRConfig(Settings):
     """Prioritised replay of past problems; robust unless it trains on new ones too."""
 
+    section: ClassVar[str] = "teacher"
     name: Literal["plr"] = "plr"
     """Which teacher."""
     train_on_new: bool = False
@@ -205,6 +216,7 @@ TeacherConfig = DRConfig | PLRConfig | ACCELConfig
 class NetworkConfig(Settings):
     """The policy network. Defaults are the paper's (Appendix C)."""
 
+    section: ClassVar[str] = "student.network"
     view: Literal["conv", "dense"] = "conv"
     """Three 2x2 convolutions, or one dense layer over the whole view (fast on CPUs)."""
     embedding: int = setting(16, at_least=1)
@@ -241,6 +253,7 @@ class NetworkConfig(Settings):
 class PPOConfig(Settings):
     """Proximal policy optimisation. Defaults are the paper's."""
 
+    section: ClassVar[str] = "student.ppo"
     learning_rate: float = setting(5e-5, above=0.0)
     """Step size of Adam."""
     anneal: bool = False
@@ -277,6 +290,7 @@ class PPOConfig(Settings):
 class StudentConfig(Settings):
     """Who plays and learns."""
 
+    section: ClassVar[str] = "student"
     network: NetworkConfig = field(default_factory=NetworkConfig)
     """The policy network."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
@@ -287,6 +301,7 @@ class StudentConfig(Settings):
 class RunConfig(Settings):
     """How much, how often, where."""
 
+    section: ClassVar[str] = "run"
     seed: int = setting(0, at_least=0)
     """Everything random follows from it."""
     num_envs: int = setting(4096, at_least=1)
@@ -338,6 +353,3 @@ class Config(Settings):
                 "run.rollout", run.rollout,
                 f"at least domain.step_limit = {self.domain.step_limit}: scores need finished episodes",
             )  # fmt: skip
-        if isinstance(self.teacher, ACCELConfig):
-            batch = self.teacher.num_eval or run.num_envs
-            require(batch >= 1, "teacher.num_eval", batch, "at least 1")

@@ -4,10 +4,12 @@ Kept apart so that `config.py` holds nothing but settings.
 """
 
 import dataclasses
+import operator
 import types
 import typing
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import yaml
 
@@ -22,9 +24,7 @@ def setting(
     default: Any, *, at_least: float | None = None, at_most: float | None = None, above: float | None = None
 ) -> Any:
     """A dataclass field with bounds. A bound on a tuple is a bound on each of its elements."""
-    return dataclasses.field(
-        default=default, metadata={"at_least": at_least, "at_most": at_most, "above": above}
-    )
+    return dataclasses.field(default=default, metadata={"at_least": at_least, "at_most": at_most, "above": above})
 
 
 def require(condition: bool, key: str, value: Any, allowed: str) -> None:
@@ -35,30 +35,35 @@ def require(condition: bool, key: str, value: Any, allowed: str) -> None:
 
 def show(value: Any) -> str:
     """A value as a user would write it."""
-    if isinstance(value, tuple):
-        return f"[{', '.join(show(v) for v in value)}]"
-    return {None: "none", True: "true", False: "false"}.get(value) or str(value) if value is None or isinstance(value, bool) else str(value)
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(show, value))}]"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "true", False: "false"}[value]
+    return str(value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
     """A frozen dataclass that checks itself when it is made."""
 
+    section: ClassVar[str] = ""
+    """Where it stands in a config, for messages: `teacher.buffer`."""
+
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            _require_type(field.name, value, hints[field.name])
-            _require_bounds(field.name, value, field.metadata)
+            key, value = self.key(field.name), getattr(self, field.name)
+            require(_fits(value, hints[field.name]), key, value, f"{describe(hints[field.name])} is needed")
+            _require_bounds(key, value, field.metadata)
         self.check()
+
+    @classmethod
+    def key(cls, name: str) -> str:
+        """The full name of one of its settings."""
+        return f"{cls.section}.{name}" if cls.section else name
 
     def check(self) -> None:
         """What must hold between fields."""
-
-
-def _require_type(key: str, value: Any, hint: Any) -> None:
-    if not _fits(value, hint):
-        raise ConfigError(f"{key} = {show(value)} is not allowed: {describe(hint)} is needed")
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -93,17 +98,19 @@ def describe(hint: Any) -> str:
     return words.get(hint) or f"a section ({getattr(hint, '__name__', hint)})"
 
 
+_BOUNDS: dict[str, tuple[Callable[[float, float], bool], str]] = {
+    "at_least": (operator.ge, "at least"),
+    "at_most": (operator.le, "at most"),
+    "above": (operator.gt, "more than"),
+}
+
+
 def _require_bounds(key: str, value: Any, bounds: Any) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            continue
-        for name, holds, words in (
-            ("at_least", lambda n, b: n >= b, "at least"),
-            ("at_most", lambda n, b: n <= b, "at most"),
-            ("above", lambda n, b: n > b, "more than"),
-        ):
-            bound = bounds.get(name)
-            if bound is not None:
+    numbers = value if isinstance(value, tuple) else (value,)
+    for name, (holds, words) in _BOUNDS.items():
+        bound = bounds.get(name)
+        for number in numbers if bound is not None else ():
+            if isinstance(number, int | float) and not isinstance(number, bool):
                 require(holds(number, bound), key, value, f"{words} {bound:g} is needed")
 
 
@@ -130,12 +137,11 @@ def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
     names = [field.name for field in dataclasses.fields(cls)]
     for key in plain:
         if key not in names:
-            raise ConfigError(f"{prefix}{key} is not a setting{nearest(str(key), names) or '; known: ' + ', '.join(names)}")
+            raise ConfigError(
+                f"{prefix}{key} is not a setting{nearest(str(key), names) or '; known: ' + ', '.join(names)}"
+            )
     values = {key: _from_plain_value(hints[key], value, prefix + key) for key, value in plain.items()}
-    try:
-        return cls(**values)
-    except ConfigError as error:
-        raise ConfigError(prefix + str(error)) from None
+    return cls(**values)
 
 
 def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
@@ -153,7 +159,9 @@ def _section(sections: list[type[Settings]], value: Any, where: str) -> type[Set
         return sections[0]
     by_name = {next(f.default for f in dataclasses.fields(s) if f.name == "name"): s for s in sections}
     if value.get("name") not in by_name:
-        raise ConfigError(f"{where}.name = {show(value.get('name'))} is not allowed: one of {', '.join(map(str, by_name))} is needed")
+        raise ConfigError(
+            f"{where}.name = {show(value.get('name'))} is not allowed: one of {', '.join(map(str, by_name))} is needed"
+        )
     return by_name[value["name"]]
 
 
@@ -170,6 +178,3 @@ def load(cls: type[Made], path: Path | str) -> Made:
         raise ConfigError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from None
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-
-
-__all__ = ["ConfigError", "Self", "Settings", "describe", "dump", "from_plain", "load", "require", "setting", "to_plain"]

@@ -32,7 +32,7 @@ class Struct:
 
 
 def _rebuild(cls: type, names: tuple[str, ...], children: Any) -> Any:
-    tree = object.__new__(cls)
+    tree: Any = object.__new__(cls)
     for name, child in zip(names, children, strict=True):
         object.__setattr__(tree, name, child)
     return tree

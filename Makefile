@@ -1,0 +1,42 @@
+# `make train` and `make test` are all a newcomer needs; both prepare .venv first and skip what is done.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV := $(shell command -v uv 2> /dev/null)
+
+.PHONY: train test test-slow lint types setup bench clean
+
+train: $(READY)  ## train the default preset and show what it learnt
+	$(BIN)/atlas train quick
+
+test: lint types  ## lint, types, the fast tests and the oracles
+	$(BIN)/python -m pytest -m "not slow" --durations=10
+
+test-slow: $(READY)  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+setup: $(READY)  ## prepare .venv
+
+# The stamp is written last: an interrupted set-up starts over.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+ifdef UV
+	uv venv --quiet --allow-existing --python $(PYTHON) $(VENV)
+	uv pip install --quiet --python $(BIN)/python -e '.[dev]'
+else
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+endif
+	@touch $(READY)
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

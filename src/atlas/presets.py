@@ -1,0 +1,169 @@
+"""Every experiment that has a name. The paper's are at the paper's scale; small ones are for small machines."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from atlas.config import (
+    ACCELConfig,
+    BufferConfig,
+    Config,
+    DomainConfig,
+    DRConfig,
+    EditConfig,
+    NetworkConfig,
+    PairingConfig,
+    PLRConfig,
+    PPOConfig,
+    RunConfig,
+    StudentConfig,
+    TaskConfig,
+    TeacherConfig,
+)
+from atlas.errors import AtlasError, nearest
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A config and what it is for."""
+
+    config: Config
+    summary: str
+
+
+DAG_STEPS = 6_291_456_000
+
+PAPER_TEACHERS: dict[str, tuple[TeacherConfig, bool, str]] = {
+    "dr": (DRConfig(), False, "domain randomisation"),
+    "plr": (PLRConfig(replay_prob=0.5), False, "robust PLR"),
+    "accel": (ACCELConfig(replay_prob=0.9), False, "ACCEL"),
+    "accel0": (ACCELConfig(replay_prob=0.99), True, "ACCEL from the smallest problems"),
+}
+"""Teacher as in the paper's table, whether the generator is minimal, its name in words."""
+
+PAIRINGS = {"": ("independent", "independent sampling"), "-level": ("level", "level-conditioned sampling")}
+
+
+def paper(teacher: str, pairing: str = "independent", **changes: Any) -> Config:
+    """One of the paper's core experiments; `changes` replace settings of the teacher."""
+    settings, minimal, _ = PAPER_TEACHERS[teacher]
+    return Config(
+        pairing=PairingConfig(how=pairing, minimal=minimal),  # type: ignore[arg-type]
+        teacher=replace(settings, **changes),
+    )
+
+
+def _core() -> Iterator[tuple[str, Preset]]:
+    for name, (_, _, words) in PAPER_TEACHERS.items():
+        for suffix, (pairing, how) in PAIRINGS.items():
+            yield f"paper-{name}{suffix}", Preset(paper(name, pairing), f"the paper's {words}, {how}")
+
+
+def _dag() -> Iterator[tuple[str, Preset]]:
+    for name in ("dr", "plr"):
+        for suffix, (pairing, how) in PAIRINGS.items():
+            config = replace(
+                paper(name, pairing),
+                tasks=TaskConfig(sampler="authors-dag"),
+                run=RunConfig(total_steps=DAG_STEPS),
+            )
+            words = PAPER_TEACHERS[name][2]
+            yield f"paper-dag-{name}{suffix}", Preset(config, f"ablation: {words} on DAG tasks, {how}")
+
+
+def _conditioning() -> Iterator[tuple[str, Preset]]:
+    networks = {
+        "index": (NetworkConfig(task="index"), "the number of the task's state instead of its graph"),
+        "myopic": (NetworkConfig(graph_layers=1), "one round of message passing"),
+        "independent-literals": (NetworkConfig(literals="independent"), "an embedding of its own for each literal"),
+    }
+    for name, (network, words) in networks.items():
+        config = replace(paper("plr"), student=StudentConfig(network=network))
+        yield f"paper-plr-{name}", Preset(config, f"ablation: robust PLR with {words}")
+
+
+def _edits() -> Iterator[tuple[str, Preset]]:
+    for name in ("accel", "accel0"):
+        for count in (1, 3, 20):
+            edits = EditConfig(least=count, most=count)
+            yield (
+                f"paper-{name}-edits-{count}",
+                Preset(
+                    paper(name, edits=edits),
+                    f"ablation: {PAPER_TEACHERS[name][2]} with {count} edit{'s' * (count > 1)} a child",
+                ),
+            )
+    kinds = {
+        "l": EditConfig(task=False, hindsight=False),
+        "t": EditConfig(level=False, hindsight=False),
+        "lt": EditConfig(hindsight=False),
+        "lh": EditConfig(task=False),
+        "th": EditConfig(level=False),
+    }
+    words = {"l": "level", "t": "task", "h": "hindsight"}
+    for name, edits in kinds.items():
+        kept = " and ".join(words[letter] for letter in name)
+        yield f"paper-accel-{name}", Preset(paper("accel", edits=edits), f"ablation: ACCEL with {kept} edits only")
+    yield (
+        "paper-accel0-lt",
+        Preset(paper("accel0", edits=kinds["lt"]), "ablation: ACCEL from the smallest problems without hindsight"),
+    )
+
+
+def _scores() -> Iterator[tuple[str, Preset]]:
+    for name in ("plr", "accel", "accel0"):
+        for suffix, (pairing, how) in PAIRINGS.items():
+            config = paper(name, pairing, score="pvl")
+            words = PAPER_TEACHERS[name][2]
+            yield f"paper-{name}-pvl{suffix}", Preset(config, f"ablation: {words} scored by PVL, {how}")
+
+
+SMALL_NETWORK = NetworkConfig(
+    view="dense", view_width=128, task_width=64, edge_width=32, recurrent=128, head_width=128, value_init=0.01
+)
+SMALL_PPO = PPOConfig(learning_rate=5e-4, epochs=2, minibatch_envs=64)
+
+QUICK = Config(
+    domain=DomainConfig(rooms=(1, 2), step_limit=128),
+    tasks=TaskConfig(max_length=3),
+    teacher=ACCELConfig(
+        replay_prob=0.8,
+        num_eval=1024,
+        buffer=BufferConfig(capacity=4_000),
+        edits=EditConfig(least=1, most=5),
+    ),
+    student=StudentConfig(network=SMALL_NETWORK, ppo=SMALL_PPO),
+    run=RunConfig(num_envs=256, rollout=128, total_steps=1_000_000_000, time_limit=8.0, snapshot_every=60.0),
+)
+
+TINY = Config(
+    domain=DomainConfig(rooms=(1, 2), step_limit=8),
+    tasks=TaskConfig(max_length=2),
+    teacher=ACCELConfig(
+        replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
+    ),
+    student=StudentConfig(
+        network=NetworkConfig(
+            view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
+        ),
+        ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
+    ),
+    run=RunConfig(num_envs=8, rollout=8, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0),
+)
+
+PRESETS: dict[str, Preset] = {
+    "quick": Preset(QUICK, "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)"),
+    "tiny": Preset(TINY, "seconds, for trying things out; too small to learn"),
+    **dict(_core()),
+    **dict(_dag()),
+    **dict(_conditioning()),
+    **dict(_edits()),
+    **dict(_scores()),
+}
+
+
+def preset(name: str) -> Preset:
+    """Look a preset up, with a hint if there is none of that name."""
+    if name not in PRESETS:
+        raise AtlasError(f"there is no preset '{name}'{nearest(name, PRESETS) or '; `atlas presets` lists them'}")
+    return PRESETS[name]
