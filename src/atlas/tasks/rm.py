@@ -1,19 +1,24 @@
 """Flat reward machines, stored by their out-edges."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
 
+from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.types import Edit, Graph
 
 RUNNING, ACCEPTED, REJECTED = range(3)
 UNUSED: Final = -1
 """Target of an edge slot that holds no edge."""
+ACCEPT, REJECT = -1, -2
+"""How those who build a machine may call its terminal states."""
 
 
 class TaskSize(NamedTuple):
@@ -59,6 +64,175 @@ def advance(
     edge = jnp.argmax(enabled)
     moves = enabled[edge]
     return jnp.where(moves, task.target[u, edge], u), jnp.where(moves, task.reward[u, edge], 0.0)
+
+
+class Transition(NamedTuple):
+    """One edge, as front ends hand it to `machine`."""
+
+    source: int
+    target: int
+    literals: Sequence[int]
+    """Signed: `proposition + 1`, negative if negated. None at all: always satisfied."""
+    reward: float = 0.0
+    call: int = UNUSED
+    """Number of the machine that is called (hierarchies only)."""
+
+
+def machine(
+    transitions: Iterable[tuple[Any, ...]],
+    accepting: Iterable[int] = (ACCEPT,),
+    rejecting: Iterable[int] = (REJECT,),
+) -> RewardMachine:
+    """A machine at its natural size, from `Transition`s (or plain tuples like them). State 0 is the initial one.
+
+    Running states keep their order and, where no terminal number lies below them, their numbers. All accepting
+    states become one, which comes after the running ones; then all rejecting ones, likewise. Edges keep their order.
+    A machine whose initial state is terminal has no other.
+    """
+    accepting, rejecting = frozenset(accepting), frozenset(rejecting)
+    edges = [] if 0 in accepting | rejecting else [Transition(*t) for t in transitions]
+    number, outcome = number_states(edges, accepting, rejecting)
+    leaving: list[list[Transition]] = [[] for _ in outcome]
+    for edge in edges:
+        leaving[number[edge.source]].append(edge)
+    size = TaskSize(
+        states=len(outcome),
+        edges=max(1, *map(len, leaving)),
+        literals=max([1, *(len(edge.literals) for edge in edges)]),
+    )
+    return _fill(leaving, number, outcome, size)
+
+
+def number_states(
+    edges: Sequence[Transition], accepting: frozenset[int], rejecting: frozenset[int]
+) -> tuple[dict[int, int], list[int]]:
+    """The number of each state a builder mentions, and the outcome of each number."""
+    terminal = accepting | rejecting
+    mentioned = {0, *(e.source for e in edges), *(e.target for e in edges)}
+    for edge in edges:
+        if edge.source in terminal:
+            raise AtlasError(f"an edge leaves state {edge.source}, which is accepting or rejecting: none may")
+    running = sorted(mentioned - terminal)
+    if running and running[0] < 0:
+        raise AtlasError(f"state {running[0]} is neither accepting nor rejecting: other states are numbered from 0")
+    number = {u: u - sum(0 <= t < u for t in terminal) for u in running}
+    outcome = [RUNNING] * (max(number.values(), default=-1) + 1)
+    for group, result in ((accepting, ACCEPTED), (rejecting, REJECTED)):
+        if group & mentioned:
+            number |= dict.fromkeys(group & mentioned, len(outcome))
+            outcome.append(result)
+    return number, outcome
+
+
+def _fill(
+    leaving: Sequence[Sequence[Transition]], number: dict[int, int], outcome: Sequence[int], size: TaskSize
+) -> RewardMachine:
+    target = np.full(size[:2], UNUSED, np.int8)
+    guard = np.zeros(size, np.int16)
+    reward = np.zeros(size[:2], np.float32)
+    for u, edges in enumerate(leaving):
+        for e, edge in enumerate(edges):
+            target[u, e] = number[edge.target]
+            guard[u, e, : len(edge.literals)] = edge.literals
+            reward[u, e] = edge.reward
+    return RewardMachine(
+        target=jnp.asarray(target),
+        guard=jnp.asarray(guard),
+        reward=jnp.asarray(reward),
+        outcome=jnp.asarray(np.array(outcome, np.int8)),
+    )
+
+
+def transitions(task: RewardMachine) -> list[Transition]:
+    """The edges of a machine as a list, by source then slot: the inverse of `machine`."""
+    target, guard, reward = (np.asarray(x) for x in (task.target, task.guard, task.reward))
+    return [
+        Transition(int(u), int(target[u, e]), tuple(int(x) for x in guard[u, e] if x), float(reward[u, e]))
+        for u, e in zip(*np.nonzero(target != UNUSED), strict=True)
+    ]
+
+
+def used_states(task: RewardMachine) -> Bool[Array, "states"]:
+    """Which rows hold a state: the initial one, those with edges in or out, and terminal ones."""
+    states = jnp.arange(task.target.shape[0])
+    is_edge = task.target != UNUSED
+    entered = jnp.any(task.target[:, :, None] == states[None, None, :], axis=(0, 1))
+    return (states == 0) | jnp.any(is_edge, axis=1) | entered | (task.outcome != RUNNING)
+
+
+def num_states(task: RewardMachine) -> Int[Array, ""]:
+    """How many states there are, padding left out."""
+    return jnp.sum(used_states(task))
+
+
+def num_edges(task: RewardMachine) -> Int[Array, ""]:
+    """How many edges there are."""
+    return jnp.sum(task.target != UNUSED)
+
+
+def adjacency(task: RewardMachine) -> Bool[Array, "states states"]:
+    """Which state has an edge to which."""
+    states = jnp.arange(task.target.shape[0])
+    return jnp.any(task.target[:, :, None] == states[None, None, :], axis=1)
+
+
+def reachable(task: RewardMachine) -> Bool[Array, "states"]:
+    """Which states a path of edges leads to from the initial one, guards ignored."""
+    edges = adjacency(task)
+    start = jnp.arange(edges.shape[0]) == 0
+    return jax.lax.fori_loop(0, edges.shape[0] - 1, lambda _, on: on | jnp.any(edges & on[:, None], axis=0), start)
+
+
+def natural_size(task: RewardMachine) -> TaskSize:
+    """The smallest sizes that hold the task (not jittable)."""
+    used = np.asarray(used_states(task))
+    is_edge = np.asarray(task.target) != UNUSED
+    literals = (np.asarray(task.guard) != 0) & is_edge[:, :, None]
+    return TaskSize(
+        states=int(used.nonzero()[0].max()) + 1,
+        edges=max(1, int(is_edge.sum(1).max())),
+        literals=max(1, int(literals.sum(2).max())),
+    )
+
+
+def resize(task: RewardMachine, size: TaskSize) -> RewardMachine:
+    """The same task padded or trimmed to other sizes; an error says so if it does not fit.
+
+    Padding is jittable and takes batches. Trimming looks at the values of one task, so it is neither.
+    """
+    if any(new < old for new, old in zip(size, task.size, strict=True)):
+        task = _trim(task, size)
+    states, edges, literals = (new - old for new, old in zip(size, task.size, strict=True))
+
+    def pad(array: Array, value: int, *widths: int) -> Array:
+        batch = [(0, 0)] * (array.ndim - len(widths))
+        return jnp.pad(array, [*batch, *((0, w) for w in widths)], constant_values=value)
+
+    return task.replace(
+        target=pad(task.target, UNUSED, states, edges),
+        guard=pad(task.guard, 0, states, edges, literals),
+        reward=pad(task.reward, 0, states, edges),
+        outcome=pad(task.outcome, RUNNING, states),
+    )
+
+
+def _trim(task: RewardMachine, size: TaskSize) -> RewardMachine:
+    """Cut what is padding down to `size`, holes in front of used slots included."""
+    need = natural_size(task)
+    if any(n > s for n, s in zip(need, size, strict=True)):
+        raise AtlasError(
+            f"the task needs {need.states} states, {need.edges} edges a state and {need.literals} literals an edge; "
+            f"there is room for {size.states}, {size.edges} and {size.literals}"
+        )
+    return machine_from_rows(transitions(task), np.asarray(task.outcome), need)
+
+
+def machine_from_rows(edges: Sequence[Transition], outcome: np.ndarray, size: TaskSize) -> RewardMachine:
+    """A machine of the given size whose states already have their final numbers."""
+    leaving: list[list[Transition]] = [[] for _ in range(size.states)]
+    for edge in edges:
+        leaving[edge.source].append(edge)
+    return _fill(leaving, {u: u for u in range(size.states)}, [int(o) for o in outcome[: size.states]], size)
 
 
 @dataclass(frozen=True)
