@@ -50,12 +50,17 @@ class Settings:
     """Where it stands in a config, for messages: `teacher.buffer`."""
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self))
-        for field in dataclasses.fields(self):
-            key, value = self.key(field.name), getattr(self, field.name)
-            require(_fits(value, hints[field.name]), key, value, f"{describe(hints[field.name])} is needed")
-            _require_bounds(key, value, field.metadata)
+        self.verify({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
         self.check()
+
+    @classmethod
+    def verify(cls, values: dict[str, Any]) -> None:
+        """Whether each of these values has the type and lies in the range that its setting needs."""
+        hints, fields = typing.get_type_hints(cls), {field.name: field for field in dataclasses.fields(cls)}
+        for name, value in values.items():
+            key, hint = cls.key(name), hints[name]
+            require(_fits(value, hint), key, value, f"{describe(hint)} is needed")
+            _require_bounds(key, value, fields[name].metadata)
 
     @classmethod
     def key(cls, name: str) -> str:
@@ -141,6 +146,7 @@ def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
                 f"{prefix}{key} is not a setting{nearest(str(key), names) or '; known: ' + ', '.join(names)}"
             )
     values = {key: _from_plain_value(hints[key], value, prefix + key) for key, value in plain.items()}
+    cls.verify(values)
     return cls(**values)
 
 

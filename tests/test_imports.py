@@ -1,0 +1,77 @@
+"""Who may import whom: the picture in docs/architecture.md, kept true."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import atlas
+
+ROOT = Path(atlas.__file__).parent
+BASE = {"types", "struct", "errors", "settings", "config"}
+ALLOWED = {
+    "types": {"struct"},
+    "struct": set(),
+    "errors": set(),
+    "settings": {"errors"},
+    "config": {"settings"},
+    "presets": {"config", "errors", "settings"},
+    "tasks": BASE,
+    "domains": BASE,
+    "world": BASE,
+    "problems": BASE | {"tasks", "domains", "world"},
+    "solve": BASE | {"tasks", "domains", "world", "problems"},
+    "ued": BASE,
+    "student": BASE,
+    "rollout": BASE | {"world", "student"},
+    "evaluate": BASE | {"world", "student", "rollout"},
+    "train": BASE | {"world", "student", "rollout", "ued"},
+}
+"""A part not listed here may import anything (build, fit, cli, commands, runs, analysis, the public surface)."""
+
+TOUCH_DISK = {"cli", "commands", "runs", "analysis", "fit", "__main__"}
+
+
+def part(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "atlas":
+            inner = node.module.split(".")[1:]
+            names |= {inner[0]} if inner else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("atlas.")}
+    return names
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    own = part(path)
+    if own in ALLOWED:
+        assert imported(path) <= ALLOWED[own] | {own}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_the_edges_print_and_open_files(path: Path) -> None:
+    if part(path) in TOUCH_DISK:
+        return
+    calls = [
+        n.func.id
+        for n in ast.walk(ast.parse(path.read_text()))
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    ]
+    assert "print" not in calls
+    assert "open" not in calls
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_files_stay_readable(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 400, "split it"
+    assert ast.get_docstring(ast.parse(text)) or path.name == "__init__.py", "say what it is for"
