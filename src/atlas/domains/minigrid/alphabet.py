@@ -1,0 +1,278 @@
+"""The 889 propositions: what the agent is in front of, what it carries, what lies next to what.
+
+A proposition is a location and one or two descriptors, a descriptor being (type, colour or any, door state or any).
+`holds` answers only what is asked: it marks the cells of the view that fit a descriptor as bits of one word, so that
+"next to" is a shift. The full label exists for people, tests and tools.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Int, UInt8, UInt32
+
+from atlas.domains.minigrid import dynamics
+from atlas.domains.minigrid.grid import BALL, COLOURS, DOOR_CLOSED, VIEW, State, cell
+from atlas.types import Vocabulary
+
+TYPES: Final = ("ball", "square", "key", "door")
+DOOR_STATES: Final = ("closed", "locked", "open")
+LOCATIONS: Final = ("front", "carrying", "next")
+FRONT, CARRYING, NEXT = range(3)
+DOOR_TYPE: Final = TYPES.index("door")
+ANY_COLOUR: Final = 6
+ANY_STATE: Final = 3
+
+
+class Descriptor(NamedTuple):
+    """A kind of object, in the order of the alphabet: ANY_COLOUR and ANY_STATE come last."""
+
+    type: int
+    colour: int
+    state: int = ANY_STATE
+
+    @property
+    def name(self) -> str:
+        """`ball`, `ball_red`, `door_red_locked`."""
+        return "_".join((TYPES[self.type], *self.attributes))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The colour and the door state, as far as they are specified."""
+        colour = COLOURS[self.colour : self.colour + 1] if self.colour != ANY_COLOUR else ()
+        return colour + DOOR_STATES[self.state : self.state + 1]
+
+    def covers(self, other: "Descriptor") -> bool:
+        """Whether every object that fits the other fits this one too."""
+        return (
+            self.type == other.type
+            and self.colour in (ANY_COLOUR, other.colour)
+            and self.state in (ANY_STATE, other.state)
+        )
+
+    def clashes(self, other: "Descriptor") -> bool:
+        """Whether no object fits both."""
+        return (
+            self.type != other.type
+            or _differ(self.colour, other.colour, ANY_COLOUR)
+            or _differ(self.state, other.state, ANY_STATE)
+        )
+
+
+class Proposition(NamedTuple):
+    """Something that can be true of what the agent sees. `next` has two objects, the others one."""
+
+    location: int
+    objects: tuple[Descriptor, ...]
+
+    @property
+    def name(self) -> str:
+        """As in `next_ball_red_door_locked`."""
+        return "_".join((LOCATIONS[self.location], *(thing.name for thing in self.objects)))
+
+
+def _differ(one: int, other: int, anything: int) -> bool:
+    return anything not in (one, other) and one != other
+
+
+def _descriptors(type: int) -> list[Descriptor]:
+    states = range(len(DOOR_STATES) + 1) if type == DOOR_TYPE else (ANY_STATE,)
+    return [Descriptor(type, colour, state) for state in states for colour in range(len(COLOURS))]
+
+
+DESCRIPTORS: Final = tuple(thing for type in range(len(TYPES)) for thing in _descriptors(type))
+"""Everything an object can be called; the id of `front` about it is its place in here."""
+
+
+def _pairs() -> list[tuple[Descriptor, Descriptor]]:
+    """Unordered pairs, in the order of the ids. Two doors are never next to each other."""
+    movable = [thing for thing in DESCRIPTORS if thing.type != DOOR_TYPE]
+    doors = sorted(_descriptors(DOOR_TYPE))  # by colour, then by state
+    return [
+        (first, second)
+        for first in movable
+        for second in movable + doors
+        if second.type > first.type or (second.type == first.type and second.colour >= first.colour)
+    ]
+
+
+def _propositions() -> tuple[Proposition, ...]:
+    movable = [thing for thing in DESCRIPTORS if thing.type != DOOR_TYPE]
+    return (
+        *(Proposition(FRONT, (thing,)) for thing in DESCRIPTORS),
+        *(Proposition(CARRYING, (thing,)) for thing in movable),
+        *(Proposition(NEXT, pair) for pair in _pairs()),
+    )
+
+
+PROPOSITIONS: Final = _propositions()
+"""Every proposition, by id."""
+NAMES: Final = tuple(proposition.name for proposition in PROPOSITIONS)
+IDS: Final = {name: number for number, name in enumerate(NAMES)}
+
+
+# What follows evaluates propositions. The cells of the view are the bits of a word, with a gap of one bit between rows
+# so that neighbours to the left and right are one shift away, and never in another row.
+STRIDE: Final = VIEW + 1
+CELL_BITS: Final = np.array(
+    [[1 << (STRIDE * row + column) for column in range(VIEW)] for row in range(VIEW)], np.uint32
+)
+FRONT_BIT: Final = int(CELL_BITS[VIEW - 2, VIEW // 2])
+OWN_BIT: Final = int(CELL_BITS[VIEW - 1, VIEW // 2])
+BESIDES: Final = int(CELL_BITS.sum()) - OWN_BIT
+"""All cells but the agent's own."""
+
+DOOR_FLAG: Final = 64
+"""A bit that only doors have after `_flag_doors`, so that any set of objects a descriptor can name is a mask test."""
+
+
+def _flag_doors(cells: UInt8[Array, "5 5"]) -> UInt8[Array, "5 5"]:
+    return jnp.where(cells >= cell(DOOR_CLOSED, 0), cells + (DOOR_FLAG - cell(DOOR_CLOSED, 0)), cells)
+
+
+def _mask_and_value(thing: Descriptor) -> tuple[int, int]:
+    """The test `cell & mask == value` for cells with flagged doors."""
+    kind_mask, kind = 0b1111000, 8 * (BALL + thing.type)
+    if thing.type == DOOR_TYPE:
+        kind_mask, kind = (
+            (DOOR_FLAG, DOOR_FLAG) if thing.state == ANY_STATE else (kind_mask, DOOR_FLAG + 8 * thing.state)
+        )
+    colour_mask, colour = (0, 0) if thing.colour == ANY_COLOUR else (0b111, thing.colour)
+    return kind_mask | colour_mask, kind | colour
+
+
+def _code(proposition: Proposition) -> int:
+    """A proposition in one word: from the lowest bit 7 each of mask, value, mask, value, then the location."""
+    tests = [number for thing in proposition.objects for number in _mask_and_value(thing)]
+    tests += [0] * (4 - len(tests))
+    return sum(number << (7 * place) for place, number in enumerate([*tests, proposition.location]))
+
+
+CODES: Final = np.array([_code(proposition) for proposition in PROPOSITIONS], np.uint32)
+
+
+def holds_in_view(view: UInt8[Array, "5 5"], props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
+    """Which of the asked propositions hold, given what the agent sees."""
+    cells = _flag_doors(view)
+    codes = jnp.asarray(CODES)[props]
+    first = _fitting(cells, codes)
+    location = codes >> 28
+    place = jnp.where(location == FRONT, jnp.uint32(FRONT_BIT), jnp.uint32(OWN_BIT))
+    near = _neighbours(_fitting(cells, codes >> 14) & BESIDES) & BESIDES
+    return (first & jnp.where(location == NEXT, near, place)) != 0
+
+
+def _fitting(cells: UInt8[Array, "5 5"], codes: UInt32[Array, "*asked"]) -> UInt32[Array, "*asked"]:
+    """The cells that pass the test in the lowest 14 bits of each code, as bits."""
+    mask, value = (codes & 127).astype(jnp.uint8), ((codes >> 7) & 127).astype(jnp.uint8)
+    asked = (1,) * codes.ndim
+    fits = (cells.reshape(*asked, -1) & mask[..., None]) == value[..., None]
+    bits = jnp.asarray(CELL_BITS.reshape(*asked, -1))
+    return jnp.sum(jnp.where(fits, bits, jnp.uint32(0)), axis=-1, dtype=jnp.uint32)
+
+
+def _neighbours(bits: UInt32[Array, "*asked"]) -> UInt32[Array, "*asked"]:
+    """The cells above, below, left and right of the given ones (and bits that are no cells)."""
+    return (bits << 1) | (bits >> 1) | (bits << STRIDE) | (bits >> STRIDE)
+
+
+def holds(state: State, props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
+    """Which of the asked propositions hold now."""
+    return holds_in_view(dynamics.view(state), props)
+
+
+def label(state: State) -> Bool[Array, "889"]:
+    """Which of all propositions hold now."""
+    return holds(state, jnp.arange(len(NAMES)))
+
+
+# What follows says what propositions mean to those who never see a grid.
+
+
+def _phrase(proposition: Proposition) -> str:
+    things = [_with_article(next(_spoken(thing))) for thing in proposition.objects]
+    return {FRONT: "go to {}", CARRYING: "pick up {}", NEXT: "put {} next to {}"}[proposition.location].format(*things)
+
+
+def _with_article(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _spoken(thing: Descriptor) -> Iterator[str]:
+    """`locked red door`, then `red locked door`."""
+    attributes = thing.attributes
+    for order in dict.fromkeys((attributes[::-1], attributes)):
+        yield " ".join((*order, TYPES[thing.type]))
+
+
+def _commands() -> dict[str, int]:
+    """Every way to ask for a proposition, without articles."""
+    return {words: number for number, about in enumerate(PROPOSITIONS) for words in _ways_to_say(about)}
+
+
+def _ways_to_say(proposition: Proposition) -> Iterator[str]:
+    first, second = proposition.objects[0], proposition.objects[-1]
+    if proposition.location == FRONT:
+        yield from (f"go to {noun}" for noun in _spoken(first))
+        if first.state == DOOR_STATES.index("open"):
+            yield from (f"open {noun}" for noun in _spoken(first._replace(state=ANY_STATE)))
+    elif proposition.location == CARRYING:
+        yield from (f"pick up {noun}" for noun in _spoken(first))
+    else:
+        orders = [(first, second)] + [(second, first)] * (second.type != DOOR_TYPE)
+        yield from (f"put {a} next to {b}" for one, other in orders for a in _spoken(one) for b in _spoken(other))
+
+
+def _features() -> np.ndarray:
+    """One-hot location; for each object one-hot type, colour and state, zero where unspecified."""
+    features = np.zeros((len(PROPOSITIONS), 3, len(TYPES) + ANY_COLOUR + ANY_STATE), np.float32)
+    for number, (location, objects) in enumerate(PROPOSITIONS):
+        features[number, 0, location] = 1
+        for group, thing in enumerate(objects, start=1):
+            codes = np.concatenate(
+                [
+                    np.eye(len(TYPES))[thing.type],
+                    np.eye(7)[thing.colour, :ANY_COLOUR],
+                    np.eye(4)[thing.state, :ANY_STATE],
+                ]
+            )
+            features[number, group] = codes
+    return features
+
+
+def _implies() -> np.ndarray:
+    """Each object of one is covered by an object of the other; `next` does not care which is named first."""
+    covered = np.array([[general.covers(special) for general in DESCRIPTORS] for special in DESCRIPTORS])
+    location, first, second = _columns()
+    straight = covered[np.ix_(first, first)] & covered[np.ix_(second, second)]
+    crossed = covered[np.ix_(first, second)] & covered[np.ix_(second, first)]
+    return (location[:, None] == location) & (straight | crossed)
+
+
+def _excludes() -> np.ndarray:
+    """There is one cell ahead and one pair of hands, but room for many neighbours."""
+    clash = np.array([[one.clashes(other) for other in DESCRIPTORS] for one in DESCRIPTORS])
+    location, first, _ = _columns()
+    return (location[:, None] == location) & (location != NEXT) & clash[np.ix_(first, first)]
+
+
+def _columns() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Location, first and last object of each proposition, as numbers."""
+    place = {thing: number for number, thing in enumerate(DESCRIPTORS)}
+    rows = [(about.location, place[about.objects[0]], place[about.objects[-1]]) for about in PROPOSITIONS]
+    location, first, second = np.array(rows).T
+    return location, first, second
+
+
+VOCABULARY: Final = Vocabulary(
+    names=NAMES,
+    phrases=tuple(map(_phrase, PROPOSITIONS)),
+    commands=_commands(),
+    synonyms={"box": "square", "grey": "gray"},
+    features=_features(),
+    implies=_implies(),
+    excludes=_excludes(),
+    ids=IDS,
+)

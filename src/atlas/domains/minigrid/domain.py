@@ -1,0 +1,68 @@
+"""Minigrid as a domain: the settings bound to the functions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Int, UInt8
+
+from atlas.config import DomainConfig
+from atlas.domains.minigrid import alphabet, dynamics
+from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
+from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
+
+
+@dataclass(frozen=True)
+class Minigrid:
+    """Levels of rooms, doors and objects."""
+
+    config: DomainConfig
+
+    num_actions = len(ACTIONS)
+    vocabulary = alphabet.VOCABULARY
+
+    @property
+    def mask(self) -> np.ndarray:
+        """`bool[889]`: the propositions that the colours, types and door states of the settings can make true."""
+        return allowed(self.config)
+
+    def reset(self, level: Level) -> State:
+        """The state an episode starts in."""
+        return dynamics.reset(level)
+
+    def step(self, state: State, action: Int[Array, ""]) -> State:
+        """The state after an action. Impossible actions change nothing."""
+        return dynamics.step(state, action)
+
+    def view(self, state: State) -> UInt8[Array, "5 5"]:
+        """What the student sees."""
+        return dynamics.view(state)
+
+    def holds(self, state: State, props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
+        """Which of the asked propositions hold now."""
+        return alphabet.holds(state, props)
+
+    def as_level(self, state: State) -> Level:
+        """The level that starts where this state is."""
+        return dynamics.as_level(state)
+
+
+def allowed(config: DomainConfig) -> np.ndarray:
+    """`bool[889]`: which propositions are about objects that the settings allow."""
+    states = _door_states(config)
+    fits = {thing: _allows(config, states, thing) for thing in alphabet.DESCRIPTORS}
+    return np.array([all(fits[thing] for thing in about.objects) for about in PROPOSITIONS])
+
+
+def _allows(config: DomainConfig, states: set[str], thing: Descriptor) -> bool:
+    colour = thing.colour == ANY_COLOUR or COLOURS[thing.colour] in config.colours
+    if TYPES[thing.type] == "door":
+        return colour and (thing.state == ANY_STATE or DOOR_STATES[thing.state] in states)
+    return colour and TYPES[thing.type] in config.types
+
+
+def _door_states(config: DomainConfig) -> set[str]:
+    """The states doors can be in sooner or later: they open and close, but only a key opens a locked one."""
+    given: set[str] = set(config.door_states)
+    opens = given != {"locked"} or "key" in config.types
+    return given | {"open", "closed"} if opens else given

@@ -1,0 +1,88 @@
+"""Play one problem: act, see which guards hold, move on in the task.
+
+The world joins a domain and a formalism without knowing either: the formalism says which literals matter now, the
+domain says whether their propositions hold.
+"""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float32, Int, Int32
+
+from atlas.struct import Struct
+from atlas.tasks.rm import ACCEPTED, RUNNING
+from atlas.types import Domain, DomainState, Formalism, Problem, Task, TaskState
+
+
+class WorldState(Struct):
+    """A problem in the middle of an episode."""
+
+    domain: DomainState
+    task: TaskState
+    time: Int32[Array, ""]
+    """Steps taken in this episode."""
+
+
+class Step(Struct):
+    """What a step brought."""
+
+    reward: Float32[Array, ""]
+    done: Bool[Array, ""]
+    """The episode is over, for whatever reason."""
+    accepted: Bool[Array, ""]
+    """This step completed the task."""
+    truncated: Bool[Array, ""]
+    """The step limit cut the episode while the task was still running."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Episodes of a domain's levels under a formalism's tasks. Nothing restarts by itself: see `restart`."""
+
+    domain: Domain
+    formalism: Formalism
+    step_limit: int
+
+    def reset(self, problem: Problem) -> WorldState:
+        """The start of an episode. The task consumes the label of the first view, without reward."""
+        domain = self.domain.reset(problem.level)
+        task, _ = self._advance(problem.task, self.formalism.initial(problem.task), domain)
+        return WorldState(domain=domain, task=task, time=jnp.int32(0))
+
+    def trivial(self, problem: Problem, start: WorldState) -> Bool[Array, ""]:
+        """Whether the first label alone ended the task. `start` is what `reset` gave."""
+        return self.formalism.outcome(problem.task, start.task) != RUNNING
+
+    def step(self, problem: Problem, state: WorldState, action: Int[Array, ""]) -> tuple[WorldState, Step]:
+        """Act once; the task moves at most once. A task that was already over ends here, with reward 0."""
+        domain = self.domain.step(state.domain, action)
+        task, reward = self._advance(problem.task, state.task, domain)
+        before = self.formalism.outcome(problem.task, state.task)
+        after = self.formalism.outcome(problem.task, task)
+        time = state.time + 1
+        over = after != RUNNING
+        truncated = ~over & (time >= self.step_limit)
+        result = Step(
+            reward=reward,
+            done=over | truncated,
+            accepted=(before == RUNNING) & (after == ACCEPTED),
+            truncated=truncated,
+        )
+        return WorldState(domain=domain, task=task, time=time), result
+
+    def _advance(self, task: Task, task_state: TaskState, domain: DomainState) -> tuple[TaskState, Float32[Array, ""]]:
+        literals = self.formalism.guards(task, task_state).astype(jnp.int32)
+        # Unused literals (0) ask about proposition 0; the formalism ignores the answer.
+        holds = self.domain.holds(domain, jnp.maximum(jnp.abs(literals) - 1, 0))
+        return self.formalism.advance(task, task_state, holds)
+
+
+Tree = TypeVar("Tree")
+
+
+def restart(done: Bool[Array, ""], start: Tree, state: Tree) -> Tree:
+    """The start where the episode is done, else the state."""
+    return jax.tree.map(lambda a, b: jnp.where(done, a, b), start, state)
