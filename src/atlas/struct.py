@@ -6,29 +6,45 @@ person constructs are checked.
 """
 
 import dataclasses
-from typing import Any, Self, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
 
 import jax
+
+Own = TypeVar("Own", bound="Struct")
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Struct:
-    """Subclass it, annotate fields with shapes, construct with keywords, change with `replace`."""
+    """Subclass it, annotate fields with shapes, construct with keywords, change with `replace`.
+
+    A field made by `static()` is not traced but part of the tree's structure, compared by value.
+    """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
-        names = tuple(field.name for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        names = tuple(field.name for field in fields if not field.metadata.get("static"))
+        fixed = tuple(field.name for field in fields if field.metadata.get("static"))
+
+        def aux(tree: Any) -> tuple[Any, ...]:
+            return tuple(getattr(tree, n) for n in fixed)
+
         jax.tree_util.register_pytree_with_keys(
             cls,
-            lambda tree: (tuple((jax.tree_util.GetAttrKey(n), getattr(tree, n)) for n in names), None),
-            lambda _, children: _rebuild(cls, names, children),
-            lambda tree: (tuple(getattr(tree, n) for n in names), None),
+            lambda tree: (tuple((jax.tree_util.GetAttrKey(n), getattr(tree, n)) for n in names), aux(tree)),
+            lambda values, children: _rebuild(cls, (*names, *fixed), (*children, *values)),
+            lambda tree: (tuple(getattr(tree, n) for n in names), aux(tree)),
         )
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self: Own, **changes: Any) -> Own:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
+
+
+def static(default: Any) -> Any:
+    """A field that JAX does not look into: hashable, compared by value."""
+    return dataclasses.field(default=default, metadata={"static": True})
 
 
 def _rebuild(cls: type, names: tuple[str, ...], children: Any) -> Any:
