@@ -111,6 +111,17 @@ class Partial(Struct):
     """False where no unsolved episode was seen."""
 
 
+class Record(Struct):
+    """What earlier visits to a problem showed."""
+
+    best_return: Float32[Array, "batch"]
+    """Best undiscounted return ever seen; -inf if the problem is new."""
+    attempts: Int32[Array, "batch"]
+    """Finished episodes."""
+    solves: Int32[Array, "batch"]
+    """Finished episodes in which the task was accepted."""
+
+
 class Proposal(Struct):
     """A batch of problems to play."""
 
@@ -118,6 +129,8 @@ class Proposal(Struct):
     lineage: Lineage
     slots: Int32[Array, "batch"]
     """Where each problem lives in the teacher's buffer; -1 for new and edited ones."""
+    record: Record
+    """What the teacher knew before; scores need the best return and the counts of all visits."""
 
 
 class Outcome(Struct):
