@@ -17,6 +17,8 @@ from atlas.types import Edit, Graph
 RUNNING, ACCEPTED, REJECTED = range(3)
 UNUSED: Final = -1
 """Target of an edge slot that holds no edge."""
+MAX_STATES: Final = 127
+"""The number of a state is one byte."""
 ACCEPT, REJECT = -1, -2
 """How those who build a machine may call its terminal states."""
 
@@ -89,21 +91,33 @@ def machine(
     states become one, which comes after the running ones; then all rejecting ones, likewise. Edges keep their order.
     A machine whose initial state is terminal has no other.
     """
-    accepting, rejecting = frozenset(accepting), frozenset(rejecting)
-    edges = [] if 0 in accepting | rejecting else [Transition(*t) for t in transitions]
-    number, outcome = number_states(edges, accepting, rejecting)
-    leaving: list[list[Transition]] = [[] for _ in outcome]
-    for edge in edges:
-        leaving[number[edge.source]].append(edge)
+    leaving, outcome = arrange(transitions, accepting, rejecting)
     size = TaskSize(
         states=len(outcome),
-        edges=max(1, *map(len, leaving)),
-        literals=max([1, *(len(edge.literals) for edge in edges)]),
+        edges=max([1, *map(len, leaving)]),
+        literals=max([1, *(len(edge.literals) for edges in leaving for edge in edges)]),
     )
-    return _fill(leaving, number, outcome, size)
+    return _fill(leaving, outcome, size)
 
 
-def number_states(
+def arrange(
+    transitions: Iterable[tuple[Any, ...]],
+    accepting: Iterable[int] = (ACCEPT,),
+    rejecting: Iterable[int] = (REJECT,),
+) -> tuple[list[list[Transition]], list[int]]:
+    """The edges that leave each state, states renumbered as `machine` says, and the outcome of each state."""
+    accepting, rejecting = frozenset(accepting), frozenset(rejecting)
+    edges = [] if 0 in accepting | rejecting else [Transition(*t) for t in transitions]
+    number, outcome = _number(edges, accepting, rejecting)
+    if len(outcome) > MAX_STATES:
+        raise AtlasError(f"a machine of {len(outcome)} states is too large: at most {MAX_STATES} are allowed")
+    leaving: list[list[Transition]] = [[] for _ in outcome]
+    for edge in edges:
+        leaving[number[edge.source]].append(edge._replace(source=number[edge.source], target=number[edge.target]))
+    return leaving, outcome
+
+
+def _number(
     edges: Sequence[Transition], accepting: frozenset[int], rejecting: frozenset[int]
 ) -> tuple[dict[int, int], list[int]]:
     """The number of each state a builder mentions, and the outcome of each number."""
@@ -124,15 +138,13 @@ def number_states(
     return number, outcome
 
 
-def _fill(
-    leaving: Sequence[Sequence[Transition]], number: dict[int, int], outcome: Sequence[int], size: TaskSize
-) -> RewardMachine:
+def _fill(leaving: Sequence[Sequence[Transition]], outcome: Sequence[int], size: TaskSize) -> RewardMachine:
     target = np.full(size[:2], UNUSED, np.int8)
     guard = np.zeros(size, np.int16)
     reward = np.zeros(size[:2], np.float32)
     for u, edges in enumerate(leaving):
         for e, edge in enumerate(edges):
-            target[u, e] = number[edge.target]
+            target[u, e] = edge.target
             guard[u, e, : len(edge.literals)] = edge.literals
             reward[u, e] = edge.reward
     return RewardMachine(
@@ -224,15 +236,10 @@ def _trim(task: RewardMachine, size: TaskSize) -> RewardMachine:
             f"the task needs {need.states} states, {need.edges} edges a state and {need.literals} literals an edge; "
             f"there is room for {size.states}, {size.edges} and {size.literals}"
         )
-    return machine_from_rows(transitions(task), np.asarray(task.outcome), need)
-
-
-def machine_from_rows(edges: Sequence[Transition], outcome: np.ndarray, size: TaskSize) -> RewardMachine:
-    """A machine of the given size whose states already have their final numbers."""
-    leaving: list[list[Transition]] = [[] for _ in range(size.states)]
-    for edge in edges:
+    leaving: list[list[Transition]] = [[] for _ in range(need.states)]
+    for edge in transitions(task):
         leaving[edge.source].append(edge)
-    return _fill(leaving, {u: u for u in range(size.states)}, [int(o) for o in outcome[: size.states]], size)
+    return _fill(leaving, [int(o) for o in np.asarray(task.outcome)[: need.states]], need)
 
 
 @dataclass(frozen=True)
