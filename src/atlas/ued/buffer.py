@@ -1,0 +1,244 @@
+"""The problems a teacher remembers: batched drawing and insertion.
+
+Small records (scores, counts) stand apart from the payload (problems and their lineage): everything that sorts or
+compares looks at records only, so it stays global and exact where the payload is sharded over devices.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Float32, Int32, Key, UInt32
+
+from atlas.config import BufferConfig
+from atlas.struct import Struct
+from atlas.types import Lineage, Outcome, Problem, Record
+from atlas.ued.content import fingerprint
+
+
+class Records(Struct):
+    """What is known of each problem, by slot."""
+
+    filled: Bool[Array, "capacity"]
+    score: Float32[Array, "capacity"]
+    best_return: Float32[Array, "capacity"]
+    """Best undiscounted return ever seen; -inf before the first finished episode."""
+    attempts: Int32[Array, "capacity"]
+    """Finished episodes, over all visits."""
+    solves: Int32[Array, "capacity"]
+    """… in which the task was accepted."""
+    first_seen: Int32[Array, "capacity"]
+    """Iteration in which the problem entered."""
+    last_seen: Int32[Array, "capacity"]
+    """Iteration in which it was played last."""
+    content: UInt32[Array, "capacity 2"]
+    """Fingerprint of the problem."""
+
+
+class Buffer(Struct):
+    """Records, payload and a clock that counts iterations."""
+
+    records: Records
+    problems: Problem
+    lineage: Lineage
+    clock: Int32[Array, ""]
+
+
+def empty(capacity: int, problem: Any, lineage: Any) -> Buffer:
+    """A buffer without problems. `problem` and `lineage` show the shapes of ONE, and may be abstract."""
+    records = Records(
+        filled=jnp.zeros(capacity, bool),
+        score=jnp.zeros(capacity),
+        best_return=jnp.full(capacity, -jnp.inf),
+        attempts=jnp.zeros(capacity, jnp.int32),
+        solves=jnp.zeros(capacity, jnp.int32),
+        first_seen=jnp.zeros(capacity, jnp.int32),
+        last_seen=jnp.zeros(capacity, jnp.int32),
+        content=jnp.zeros((capacity, 2), jnp.uint32),
+    )
+    problems, lineages = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (problem, lineage))
+    return Buffer(records=records, problems=problems, lineage=lineages, clock=jnp.int32(0))
+
+
+def fill(buffer: Buffer) -> Int32[Array, ""]:
+    """How many problems it holds."""
+    return jnp.sum(buffer.records.filled, dtype=jnp.int32)
+
+
+def take(buffer: Buffer, slots: Int32[Array, "batch"]) -> tuple[Problem, Lineage, Record]:
+    """The problems at some slots, where they came from and what is known of them."""
+    problems, lineage = jax.tree.map(lambda x: x[slots], (buffer.problems, buffer.lineage))
+    known = buffer.records
+    record = Record(best_return=known.best_return[slots], attempts=known.attempts[slots], solves=known.solves[slots])
+    return problems, lineage, record
+
+
+def priorities(records: Records, clock: Int32[Array, ""], config: BufferConfig) -> Float32[Array, "capacity"]:
+    """The probability of drawing each slot: (1 - rho) P_score + rho P_stale; 0 where it is empty."""
+    by_score = _normalised(_score_weights(records, config), records.filled)
+    by_staleness = _normalised((clock - records.last_seen).astype(jnp.float32), records.filled)
+    return (1 - config.staleness) * by_score + config.staleness * by_staleness
+
+
+def _score_weights(records: Records, config: BufferConfig) -> Float32[Array, "capacity"]:
+    """Weights by score, up to a factor; what empty slots get does not matter."""
+    if config.prioritisation == "proportional":
+        return jnp.maximum(records.score, 0.0) ** (1 / config.temperature)
+    ranks = _ranks(jnp.where(records.filled, records.score, -jnp.inf))
+    if config.prioritisation == "topk":
+        return (ranks <= config.top).astype(jnp.float32)
+    return (1 / ranks.astype(jnp.float32)) ** (1 / config.temperature)
+
+
+def _ranks(scores: Float32[Array, "capacity"]) -> Int32[Array, "capacity"]:
+    """1 for the highest score; of equal ones the lower slot comes first."""
+    order = jnp.argsort(scores, descending=True, stable=True)
+    places = jnp.arange(1, len(scores) + 1, dtype=jnp.int32)
+    return jnp.zeros_like(places).at[order].set(places, unique_indices=True)
+
+
+def _normalised(weights: Float32[Array, "capacity"], filled: Bool[Array, "capacity"]) -> Float32[Array, "capacity"]:
+    """Weights of filled slots as probabilities; uniform where all of them are zero."""
+    weights = jnp.where(filled, weights, 0.0)
+    weights = jnp.where(jnp.any(weights > 0), weights, filled.astype(jnp.float32))
+    return weights / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
+
+
+def sample(key: Key[Array, ""], buffer: Buffer, batch: int, config: BufferConfig) -> Int32[Array, "batch"]:
+    """Draw filled slots by priority. The buffer must hold at least one problem.
+
+    Without replacement each problem comes at most once, unless the batch is larger than what the buffer holds: then
+    it is repeated in turn.
+    """
+    weights = priorities(buffer.records, buffer.clock, config)
+    if config.replacement:
+        return _draw(key, weights, batch)
+    keys = jnp.log(weights) + jax.random.gumbel(key, weights.shape)
+    _, slots = jax.lax.top_k(keys, min(batch, len(weights)))
+    return slots[jnp.arange(batch) % jnp.minimum(len(slots), fill(buffer))]
+
+
+def _draw(key: Key[Array, ""], weights: Float32[Array, "capacity"], batch: int) -> Int32[Array, "batch"]:
+    """Independent draws by inverting the distribution function."""
+    cumulative = jnp.cumsum(weights)
+    points = jax.random.uniform(key, (batch,)) * cumulative[-1]
+    slots = jnp.searchsorted(cumulative, points, side="right").astype(jnp.int32)
+    slots = jnp.minimum(slots, len(weights) - 1)
+    # Rounding in the sum can leave a hair of probability on an empty slot: give it to the likeliest problem.
+    return jnp.where(weights[slots] > 0, slots, jnp.argmax(weights).astype(jnp.int32))
+
+
+def update(buffer: Buffer, slots: Int32[Array, "batch"], outcome: Outcome) -> Buffer:
+    """Take note of replayed problems; negative slots are passed over.
+
+    A problem that stands several times in the batch is one problem: its score becomes the mean over all its episodes.
+    """
+    known = buffer.records
+    slots = jnp.where(slots < 0, len(known.filled), slots)
+    episodes = jnp.zeros_like(known.attempts).at[slots].add(outcome.attempts, mode="drop")
+    total = jnp.zeros_like(known.score).at[slots].add(outcome.score * outcome.attempts, mode="drop")
+    records = known.replace(
+        score=jnp.where(episodes > 0, total / jnp.maximum(episodes, 1), known.score),
+        best_return=known.best_return.at[slots].max(outcome.best_return, mode="drop"),
+        attempts=known.attempts + episodes,
+        solves=known.solves.at[slots].add(outcome.solves, mode="drop"),
+        last_seen=known.last_seen.at[slots].set(buffer.clock, mode="drop"),
+    )
+    return buffer.replace(records=records)
+
+
+def insert(
+    buffer: Buffer,
+    problems: Problem,
+    lineage: Lineage,
+    outcome: Outcome,
+    eligible: Bool[Array, "batch"],
+    config: BufferConfig,
+) -> Buffer:
+    """Let newcomers take the place of the least likely problems.
+
+    Slots ascending by priority, empty ones first; newcomers descending by score; the i-th meets the i-th and replaces
+    it where strictly better. Trivial problems and those without a finished episode never enter.
+    """
+    content = jax.vmap(fingerprint)(problems)
+    eligible = eligible & ~outcome.trivial & (outcome.attempts > 0)
+    if config.deduplicate:
+        eligible = eligible & ~_repeated(buffer.records, content, outcome.score, eligible)
+    slots, newcomers = _pair(buffer, outcome.score, eligible, config)
+    records = _enter(buffer, slots, newcomers, outcome, content)
+    problems, lineages = jax.tree.map(
+        lambda kept, new: kept.at[slots].set(new[newcomers], mode="drop"),
+        (buffer.problems, buffer.lineage),
+        (problems, lineage),
+    )
+    return buffer.replace(records=records, problems=problems, lineage=lineages)
+
+
+def _pair(
+    buffer: Buffer, score: Float32[Array, "batch"], eligible: Bool[Array, "batch"], config: BufferConfig
+) -> tuple[Int32[Array, "pairs"], Int32[Array, "pairs"]]:
+    """Which newcomer goes to which slot; a slot beyond the end stands for nowhere."""
+    known = buffer.records
+    capacity = len(known.filled)
+    pairs = min(capacity, len(score))
+    weights = jnp.where(known.filled, priorities(known, buffer.clock, config), -1.0)
+    _, slots = jax.lax.top_k(-weights, pairs)
+    newcomers = _best_first(score, eligible)[:pairs]
+    better = ~known.filled[slots] | (score[newcomers] > known.score[slots])
+    return jnp.where(eligible[newcomers] & better, slots, capacity), newcomers
+
+
+def _best_first(score: Float32[Array, "batch"], eligible: Bool[Array, "batch"]) -> Int32[Array, "batch"]:
+    """Newcomers in descending order of score, those that may not enter last."""
+    return jnp.argsort(jnp.where(eligible, score, -jnp.inf), descending=True, stable=True)
+
+
+def _enter(
+    buffer: Buffer,
+    slots: Int32[Array, "pairs"],
+    newcomers: Int32[Array, "pairs"],
+    outcome: Outcome,
+    content: UInt32[Array, "batch 2"],
+) -> Records:
+    known = buffer.records
+    now = jnp.full_like(slots, buffer.clock)
+    new = Records(
+        filled=jnp.ones_like(slots, bool),
+        score=outcome.score[newcomers],
+        best_return=outcome.best_return[newcomers],
+        attempts=outcome.attempts[newcomers],
+        solves=outcome.solves[newcomers],
+        first_seen=now,
+        last_seen=now,
+        content=content[newcomers],
+    )
+    return jax.tree.map(lambda kept, value: kept.at[slots].set(value, mode="drop"), known, new)
+
+
+def _repeated(
+    records: Records,
+    content: UInt32[Array, "batch 2"],
+    score: Float32[Array, "batch"],
+    eligible: Bool[Array, "batch"],
+) -> Bool[Array, "batch"]:
+    """Newcomers whose content is in the buffer, or comes with a better score in the same batch.
+
+    One sort brings equal contents together: first what is kept, then newcomers from the best down, then what does
+    not count. A newcomer with an equal neighbour before it is a repetition.
+    """
+    capacity, batch = len(records.filled), len(score)
+    best_first = _best_first(score, eligible)
+    nobody = capacity + batch
+    places = jnp.concatenate(
+        [
+            jnp.where(records.filled, 0, nobody),
+            jnp.where(eligible[best_first], capacity + jnp.arange(batch, dtype=jnp.int32), nobody),
+        ]
+    )
+    both = jnp.concatenate([records.content, content[best_first]])
+    high, low, places = jax.lax.sort((both[:, 0], both[:, 1], places), num_keys=3, is_stable=False)
+    equal = jnp.pad((high[1:] == high[:-1]) & (low[1:] == low[:-1]), (1, 0))
+    ranks = jnp.where(places >= capacity, places - capacity, batch)
+    repeated = jnp.zeros(batch, bool).at[ranks].set(equal, mode="drop")
+    return jnp.zeros(batch, bool).at[best_first].set(repeated)
