@@ -8,10 +8,11 @@ import pytest
 import atlas
 
 ROOT = Path(atlas.__file__).parent
-BASE = {"types", "struct", "errors", "settings", "config"}
+BASE = {"types", "struct", "errors", "settings", "config", "draw"}
 ALLOWED = {
     "types": {"struct"},
     "struct": set(),
+    "draw": set(),
     "errors": set(),
     "settings": {"errors"},
     "config": {"settings"},

@@ -1,0 +1,127 @@
+"""Levels obey the rules and their parts are drawn as stated."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from tests.rules import count_objects, level_rules
+
+from atlas.config import DomainConfig, ObjectRanges
+from atlas.domains.minigrid.grid import DOORS, FLOOR, MOVABLE
+from atlas.domains.minigrid.layouts import door_places, object_limits
+from atlas.domains.minigrid.sample import Bounds, level_sampler, minimal_bounds
+
+CONFIG = DomainConfig()
+NUM = 4096
+
+
+@pytest.fixture(scope="module")
+def sample_within():
+    return jax.jit(jax.vmap(level_sampler(CONFIG)))
+
+
+@pytest.fixture(scope="module")
+def levels():
+    sample = jax.jit(jax.vmap(level_sampler(CONFIG)))
+    return jax.device_get(sample(jax.random.split(jax.random.key(0), NUM)))
+
+
+def at(levels, i):
+    return jax.tree.map(lambda x: x[i], levels)
+
+
+def evenly(counts, expected=None):
+    """A fair draw fails this once in a hundred thousand."""
+    return stats.chisquare(counts, expected).pvalue > 1e-5
+
+
+def test_levels_obey_every_rule(levels):
+    for i in range(NUM):
+        level_rules(at(levels, i), CONFIG)
+
+
+def test_agent_starts_on_free_floor(levels):
+    rows, cols = levels.position.T
+    assert (levels.cells[np.arange(NUM), rows, cols] >> 3 == FLOOR).all()
+
+
+def test_rooms_are_drawn_evenly(levels):
+    assert evenly([np.sum(levels.rooms == n) for n in CONFIG.rooms])
+
+
+@pytest.mark.parametrize("rooms", CONFIG.rooms)
+def test_object_counts_are_drawn_evenly(levels, rooms):
+    chosen = np.flatnonzero(levels.rooms == rooms)
+    counts = [count_objects(at(levels, i)) for i in chosen]
+    least, most = object_limits(CONFIG)[rooms]
+    assert evenly([counts.count(n) for n in range(least, most + 1)])
+
+
+def test_types_colours_and_directions_are_drawn_evenly(levels):
+    kind, colour = levels.cells >> 3, levels.cells & 7
+    for kinds in (MOVABLE, DOORS):
+        cells = np.isin(kind, kinds)
+        table = [[np.sum(cells & (kind == k) & (colour == c)) for c in range(6)] for k in kinds]
+        assert evenly(np.ravel(table))
+    assert evenly(np.bincount(levels.direction, minlength=4))
+
+
+@pytest.mark.parametrize("rooms", CONFIG.rooms)
+def test_positions_are_drawn_evenly(levels, rooms):
+    chosen = levels.rooms == rooms
+    cells, position = levels.cells[chosen], levels.position[chosen]
+    inside = np.isin(cells >> 3, (FLOOR, *MOVABLE)).all(0)
+    objects = np.isin(cells >> 3, MOVABLE).sum(0)[inside]
+    assert evenly(objects)
+    agents = np.zeros(cells.shape[1:], int)
+    np.add.at(agents, tuple(position.T), 1)
+    assert evenly(agents[inside])
+    assert agents[~inside].sum() == 0
+
+
+def test_bounds_can_be_given(sample_within):
+    columns = jnp.array([[1, 5, 5], [2, 4, 7], [4, 8, 11], [6, 17, 20]])
+    bounds = jax.vmap(lambda row: Bounds(rooms=row[0], least=row[1], most=row[2]))(columns)
+    drawn = [jax.device_get(sample_within(jax.random.split(jax.random.key(i), 4), bounds)) for i in range(50)]
+    for place, rooms in enumerate(bounds.rooms):
+        counts = [count_objects(at(level, place)) for level in drawn]
+        assert all(level.rooms[place] == rooms for level in drawn)
+        assert min(counts) == bounds.least[place]
+        assert max(counts) == bounds.most[place]
+
+
+def test_minimal_levels_keep_the_array_size(levels, sample_within):
+    bounds = jax.tree.map(lambda x: jnp.full(4, x), minimal_bounds())
+    drawn = jax.device_get(sample_within(jax.random.split(jax.random.key(0), 4), bounds))
+    assert drawn.cells.shape[1:] == levels.cells.shape[1:]
+    for i in range(4):
+        level_rules(at(drawn, i), CONFIG)
+        assert (int(drawn.rooms[i]), count_objects(at(drawn, i))) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        DomainConfig(rooms=(9,)),
+        DomainConfig(rooms=(2,), colours=("gray", "red"), types=("key",), door_states=("locked",)),
+        DomainConfig(rooms=(1, 4), objects=ObjectRanges(one_room=(24, 24), four_rooms=(10, 30))),
+    ],
+    ids=["nine", "narrow", "crowded"],
+)
+def test_settings_restrict_levels(config):
+    drawn = jax.device_get(jax.jit(jax.vmap(level_sampler(config)))(jax.random.split(jax.random.key(0), 256)))
+    kinds = {1, 2, 0} | {3 + ["ball", "square", "key"].index(t) for t in config.types}
+    kinds |= {6 + ["closed", "locked", "open"].index(s) for s in config.door_states}
+    colours = {["red", "green", "blue", "purple", "yellow", "gray"].index(c) for c in config.colours}
+    for i in range(256):
+        level_rules(at(drawn, i), config)
+    assert set(np.unique(drawn.cells >> 3)) <= kinds
+    assert set(np.unique(drawn.cells & 7)) <= colours | {6}
+
+
+def test_every_door_place_holds_a_door(levels):
+    for rooms in CONFIG.rooms:
+        cells = levels.cells[levels.rooms == rooms]
+        for row, column in door_places(rooms):
+            assert np.isin(cells[:, row, column] >> 3, DOORS).all()
