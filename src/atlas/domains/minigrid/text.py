@@ -20,12 +20,13 @@ import numpy as np
 
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
+from atlas.domains.minigrid.layouts import FREE_FORM, FREE_FORM_OBJECTS, ROOM_GRID, blank, door_places, size_of
 from atlas.errors import AtlasError, nearest
 
-MAX_ROWS, MAX_COLS = 19, 19
-MAX_OBJECTS: Final = 30
+MAX_ROWS, MAX_COLS = size_of(max(ROOM_GRID))
+MAX_OBJECTS: Final = FREE_FORM_OBJECTS[1]
 """Objects in the grid, doors included."""
-MAX_DOORS: Final = 12
+MAX_DOORS: Final = len(door_places(max(ROOM_GRID)))
 
 COLOUR_LETTERS: Final = "rgbpya"
 """By colour."""
@@ -204,18 +205,15 @@ def object_phrase(code: int) -> str:
 
 def count_rooms(cells: np.ndarray) -> int:
     """1, 2, 4, 6 or 9 if walls and doors stand exactly as in that layout; 0 for a free-form level."""
-    rows, cols = cells.shape
-    rooms = {(7, 7): 1, (7, 13): 2, (13, 13): 4, (13, 19): 6, (19, 19): 9}.get((rows, cols))
-    if rooms is None:
-        return 0
-    row, col = np.indices(cells.shape)
-    on_line = (row % 6 == 0) | (col % 6 == 0)
-    inner = (row % (rows - 1) != 0) & (col % (cols - 1) != 0)
-    doorway = on_line & inner & ((row % 6 == 3) | (col % 6 == 3))
-    kinds = cells >> 3
-    door, wall = np.isin(kinds, grid.DOORS), kinds == grid.WALL
-    matches = (door == doorway).all() and (wall == (on_line & ~doorway)).all() and (kinds != grid.OUTSIDE).all()
-    return rooms if matches else 0
+    for rooms in ROOM_GRID:
+        if cells.shape == size_of(rooms):
+            doorway = np.zeros(cells.shape, bool)
+            doorway[tuple(np.array(door_places(rooms), int).reshape(-1, 2).T)] = True
+            kinds = cells >> 3
+            walled = (kinds == grid.WALL) == ((blank(rooms) == grid.WALL_CELL) & ~doorway)
+            same = (np.isin(kinds, grid.DOORS) == doorway) & walled & (kinds != grid.OUTSIDE)
+            return rooms if same.all() else FREE_FORM
+    return FREE_FORM
 
 
 def format_level(level: Level) -> str:

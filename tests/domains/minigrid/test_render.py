@@ -1,0 +1,106 @@
+"""Pictures of levels: the right thing in the right place, in every format."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from atlas.domains.minigrid import dynamics, grid, render, shapes, terminal, text
+
+LEVEL = text.parse_level("""
+    ################
+    ##or..sg..kb..##
+    ##......>.....##
+    ##-p..xy..+a..##
+    ################
+    carrying: green ball
+""")
+TILE = 20
+
+
+def centre(image: np.ndarray, row: int, col: int) -> tuple[int, ...]:
+    return tuple(image[TILE * row + TILE // 2, TILE * col + TILE // 2].tolist())
+
+
+def test_pixels_show_the_cells() -> None:
+    image = np.asarray(render.draw_level(LEVEL, tile=TILE, highlight=False))
+    assert image.shape == (TILE * 5 + round(1.25 * TILE), TILE * 8, 3)
+    assert centre(image, 0, 0) == shapes.WALL
+    assert centre(image, 1, 2) == shapes.FLOOR
+    assert centre(image, 1, 1) == shapes.INKS[grid.RED]
+    assert centre(image, 1, 3) == shapes.INKS[grid.GREEN]
+    assert centre(image, 2, 4) == shapes.AGENT
+
+
+def test_cells_that_look_alike_are_equal() -> None:
+    pictures = {
+        code: render.draw_level(one_cell(code), tile=TILE, highlight=False).tobytes() for code in grid.CELL_NAMES
+    }
+    assert len(set(pictures.values())) == len(grid.CELL_NAMES)
+
+
+def one_cell(code: int) -> grid.Level:
+    """A level that shows one cell beside the agent (and a wall, so that outside is not cropped)."""
+    return text.make_level(np.array([[code, grid.FLOOR_CELL, grid.WALL_CELL]], np.uint8), text.Agent(0, 1, 0))
+
+
+@pytest.mark.parametrize("direction", range(4))
+def test_the_lit_cells_are_those_in_view(direction: int) -> None:
+    """Mark one cell at a time: it changes the view iff it is lit."""
+    level = LEVEL.replace(direction=jnp.int8(direction))
+    own = tuple(level.position.tolist())
+    places = np.array([place for place in np.ndindex(*level.cells.shape) if place != own])
+    views = jax.jit(jax.vmap(lambda place: marked_view(level, place)))(places)
+    plain = np.asarray(dynamics.view(dynamics.reset(level)))
+    changed = (np.asarray(views) != plain[None]).any(axis=(1, 2))
+    np.testing.assert_array_equal(changed, render.seen(level)[tuple(places.T)])
+
+
+def marked_view(level: grid.Level, place: jax.Array) -> jax.Array:
+    mark = grid.as_cell(grid.cell(grid.SQUARE, grid.YELLOW))
+    return dynamics.view(dynamics.reset(level.replace(cells=level.cells.at[place[0], place[1]].set(mark))))
+
+
+def test_the_strip_is_there_when_something_is_carried_or_on_request() -> None:
+    empty = LEVEL.replace(carrying=jnp.uint8(grid.NOTHING))
+    assert render.draw_level(empty, tile=TILE).height == TILE * 5
+    assert render.draw_level(empty, tile=TILE, strip=True).height == render.draw_level(LEVEL, tile=TILE).height
+
+
+def test_frames_have_even_sizes_and_hold_level_task_and_caption() -> None:
+    task = render.draw_level(LEVEL, tile=9)
+    picture = render.frame(LEVEL, task, caption="go to a red ball and then a great many other things", tile=TILE)
+    assert picture.width % 2 == picture.height % 2 == 0
+    assert picture.width >= TILE * 8 + task.width
+    pages = render.same_size([picture, task])
+    assert pages[0].size == pages[1].size
+
+
+def test_svg_is_well_formed_and_names_objects() -> None:
+    root = ET.fromstring(render.svg_level(LEVEL))
+    svg = "{http://www.w3.org/2000/svg}"
+    titles = [title.text for title in root.iter(f"{svg}title")]
+    assert sorted(titles) == sorted([
+        "ball red", "square green", "key blue", "door purple closed", "door yellow locked", "door gray open",
+        "agent", "ball green",
+    ])  # fmt: skip
+    assert len(root.findall(f"{svg}use")) == 5 * 8 + 1
+    assert len(root.findall(f"{svg}rect")) == int(render.seen(LEVEL).sum())
+    symbols = {symbol.get("id") for symbol in root.iter(f"{svg}symbol")}
+    assert {use.get("href", "")[1:] for use in root.iter(f"{svg}use")} <= symbols
+
+
+def test_terminal_drawing_has_two_columns_a_cell() -> None:
+    lines = terminal.level_text(LEVEL).plain.split("\n")
+    assert [len(line) for line in lines] == [2 * 8] * 5
+    assert lines[2][2 * 4] == "▶"
+    assert lines[1][2] == "●"
+
+
+def test_terminal_view_shows_the_agent_unless_it_carries() -> None:
+    view = np.asarray(dynamics.view(dynamics.reset(LEVEL)))
+    assert "▲" not in terminal.view_text(view).plain
+    assert re.search("●", terminal.view_text(view).plain.split("\n")[-1])
