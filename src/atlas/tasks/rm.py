@@ -147,11 +147,11 @@ def _fill(leaving: Sequence[Sequence[Transition]], outcome: Sequence[int], size:
             target[u, e] = edge.target
             guard[u, e, : len(edge.literals)] = edge.literals
             reward[u, e] = edge.reward
-    return RewardMachine(
-        target=jnp.asarray(target),
-        guard=jnp.asarray(guard),
-        reward=jnp.asarray(reward),
-        outcome=jnp.asarray(np.array(outcome, np.int8)),
+    return RewardMachine(  # device_put, since jnp.asarray compiles a copy for every new shape
+        target=jax.device_put(target),
+        guard=jax.device_put(guard),
+        reward=jax.device_put(reward),
+        outcome=jax.device_put(np.array(outcome, np.int8)),
     )
 
 
