@@ -22,6 +22,9 @@ DomainState = Any
 TaskState = Any
 """Where a task stands: an integer array for flat machines, a struct with a stack for hierarchies."""
 
+RUNNING, ACCEPTED, REJECTED = range(3)
+"""Outcomes of a task."""
+
 EDIT_ARGUMENTS = 3
 """How many numbers an edit leaves in the lineage: where, where to, what (-1 where one has no meaning)."""
 

@@ -13,8 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32
 
 from atlas.struct import Struct
-from atlas.tasks.rm import ACCEPTED, RUNNING
-from atlas.types import Domain, DomainState, Formalism, Problem, Task, TaskState
+from atlas.types import ACCEPTED, RUNNING, Domain, DomainState, Formalism, Problem, Task, TaskState
 
 
 class WorldState(Struct):
