@@ -39,8 +39,8 @@ class HierarchySize(NamedTuple):
     """Literals on one edge."""
     chains: int
     """Ways out of one state, counting each chain of calls down to a plain edge."""
-    depth: int
-    """Machines that may be active at once, the root included."""
+    links: int
+    """Edges in one such chain."""
 
 
 class Hierarchy(Struct):
@@ -55,7 +55,7 @@ class Hierarchy(Struct):
     call: Int8[Array, "machines states edges"]
     """The machine an edge calls; UNUSED for a plain edge."""
     root: Int8[Array, ""]
-    chain: Int8[Array, "machines states chains depth"]
+    chain: Int8[Array, "machines states chains links"]
     """Each way out of a state: its edge, then the edge of the callee's initial state, and so on down to a plain edge;
     UNUSED behind it. Derived by `chains`."""
 
@@ -75,51 +75,51 @@ class HierarchyState(Struct):
 
 
 def chains(
-    target: Int8[Array, "machines states edges"], call: Int8[Array, "machines states edges"], slots: int, depth: int
-) -> Int8[Array, "machines states {slots} {depth}"]:
-    """All ways out of every state, in the order of their edges; those beyond `slots` or `depth` are lost."""
+    target: Int8[Array, "machines states edges"], call: Int8[Array, "machines states edges"], slots: int, links: int
+) -> Int8[Array, "machines states {slots} {links}"]:
+    """All ways out of every state, in the order of their edges; those beyond `slots` or `links` are lost."""
     machines = target.shape[0]
-    below = jnp.full((machines, slots, depth), UNUSED, jnp.int8)
-    for _ in range(depth):
+    below = jnp.full((machines, slots, links), UNUSED, jnp.int8)
+    for _ in range(links):
         ways = jax.vmap(jax.vmap(_extend, (0, 0, None)), (0, 0, None))(target, call, below)
         below = ways[:, 0]
     return ways
 
 
 def _extend(
-    target: Int8[Array, "edges"], call: Int8[Array, "edges"], below: Int8[Array, "machines chains depth"]
-) -> Int8[Array, "chains depth"]:
+    target: Int8[Array, "edges"], call: Int8[Array, "edges"], below: Int8[Array, "machines chains links"]
+) -> Int8[Array, "chains links"]:
     """The ways out of one state, given those out of every machine's initial state."""
-    edges, (_, slots, depth) = target.shape[0], below.shape
+    edges, (_, slots, links) = target.shape[0], below.shape
     first = jnp.arange(slots) == 0
     is_call = (call != UNUSED)[:, None]
     valid = (target != UNUSED)[:, None] & jnp.where(is_call, below[call, :, 0] != UNUSED, first[None])
     head = jnp.broadcast_to(jnp.arange(edges, dtype=jnp.int8)[:, None, None], (edges, slots, 1))
-    tail = jnp.where(is_call[:, :, None], below[call], jnp.int8(UNUSED))[:, :, : depth - 1]
+    tail = jnp.where(is_call[:, :, None], below[call], jnp.int8(UNUSED))[:, :, : links - 1]
     candidates = jnp.where(valid[:, :, None], jnp.concatenate([head, tail], -1), jnp.int8(UNUSED))
     order = jnp.argsort(~valid.reshape(-1), stable=True)
-    return candidates.reshape(edges * slots, depth)[order[:slots]]
+    return candidates.reshape(edges * slots, links)[order[:slots]]
 
 
 class _Way(NamedTuple):
     """The chains out of one node, looked up: one row a chain, one column a level, the caller's first."""
 
-    is_step: Bool[Array, "chains depth"]
-    guard: Int16[Array, "chains depth literals"]
-    node: Int8[Array, "chains depth"]
+    is_step: Bool[Array, "chains links"]
+    guard: Int16[Array, "chains links literals"]
+    node: Int8[Array, "chains links"]
     """Where the edge of each level leads."""
-    reward: Float32[Array, "chains depth"]
+    reward: Float32[Array, "chains links"]
 
 
 def _ways(task: Hierarchy, node: Int8[Array, ""]) -> _Way:
-    machines, states, edges, literals, _, depth = task.size
+    machines, states, edges, literals, _, links = task.size
     nodes = machines * states
     target, call = task.target.reshape(nodes, edges), task.call.reshape(nodes, edges)
     guard, reward = task.guard.reshape(nodes, edges, literals), task.reward.reshape(nodes, edges)
-    chain = task.chain.reshape(nodes, -1, depth)[node]
+    chain = task.chain.reshape(nodes, -1, links)[node]
     at = jnp.broadcast_to(node.astype(jnp.int32), chain.shape[:1])
     columns = []
-    for level in range(depth):
+    for level in range(links):
         edge = chain[:, level]
         goal = at // states * states + target[at, edge]
         columns.append((edge != UNUSED, guard[at, edge], goal.astype(jnp.int8), reward[at, edge]))
@@ -130,7 +130,7 @@ def _ways(task: Hierarchy, node: Int8[Array, ""]) -> _Way:
 
 def initial(task: Hierarchy) -> HierarchyState:
     """The root's initial state, nothing called."""
-    depth = task.size.depth
+    depth = task.size.machines  # calls are acyclic, so no machine is active twice
     first = jnp.arange(depth) == 0
     return HierarchyState(
         nodes=jnp.where(first, task.root * jnp.int8(task.size.states), jnp.int8(UNUSED)),
@@ -158,12 +158,11 @@ def advance(
 
 
 def _push(
-    state: HierarchyState, is_step: Bool[Array, "depth"], node: Int8[Array, "depth"], reward: Float32[Array, "depth"]
+    state: HierarchyState, is_step: Bool[Array, "links"], node: Int8[Array, "links"], reward: Float32[Array, "links"]
 ) -> HierarchyState:
     """The stack once a chain is entered: the edges of the chain, deepest first, replace the current node."""
-    depth = node.shape[0]
     length = jnp.sum(is_step)
-    place = jnp.arange(depth)
+    place = jnp.arange(state.nodes.shape[0])
     from_chain = place < length
     level = jnp.where(from_chain, length - 1 - place, 0)
     kept = jnp.where(from_chain, 0, place - length + 1)
@@ -191,7 +190,7 @@ def _return(state: HierarchyState, outcome: Int8[Array, "nodes"]) -> tuple[Hiera
 
 
 def graph(task: Hierarchy) -> Graph:
-    """All states of all machines as nodes; an edge that calls also leads from its source to the callee's first state."""
+    """All states of all machines as nodes; a call also leads from its source to the callee's initial state."""
     machines, states, edges, literals, _, _ = task.size
     base = (jnp.arange(machines, dtype=jnp.int8) * jnp.int8(states))[:, None, None]
     inside = jnp.where(task.target != UNUSED, base + task.target, jnp.int8(UNUSED))
@@ -256,8 +255,8 @@ def hierarchy(
 
 def assemble(machines: RewardMachine, call: np.ndarray, root: int = 0) -> Hierarchy:
     """A hierarchy from stacked machines and the callee of each edge; calls are checked, chains counted and listed."""
-    depth = call_depth(call, root)
-    slots = _count_chains(np.asarray(machines.target), call)
+    check_calls(call, root)
+    slots, links = _count_chains(np.asarray(machines.target), call)
     return Hierarchy(
         target=machines.target,
         guard=machines.guard,
@@ -265,12 +264,12 @@ def assemble(machines: RewardMachine, call: np.ndarray, root: int = 0) -> Hierar
         outcome=machines.outcome,
         call=jnp.asarray(call, jnp.int8),
         root=jnp.int8(root),
-        chain=chains(machines.target, jnp.asarray(call, jnp.int8), slots, depth),
+        chain=chains(machines.target, jnp.asarray(call, jnp.int8), slots, links),
     )
 
 
-def call_depth(call: np.ndarray, root: int = 0) -> int:
-    """How many machines can be active at once; an error if calls are cyclic, unknown or lead back to the root."""
+def check_calls(call: np.ndarray, root: int = 0) -> None:
+    """An error if a call is cyclic, leads to the root or to no machine."""
     machines = len(call)
     callees = [sorted({int(c) for c in call[m].ravel() if c != UNUSED}) for m in range(machines)]
     if not 0 <= root < machines:
@@ -280,26 +279,30 @@ def call_depth(call: np.ndarray, root: int = 0) -> int:
             if not 0 <= callee < machines:
                 raise AtlasError(f"{machine_name(caller)} calls {machine_name(callee)}, which does not exist")
             if callee == root:
-                raise AtlasError(
-                    f"{machine_name(caller)} calls the root {machine_name(root)}, which may never be called"
-                )
+                raise AtlasError(f"{machine_name(caller)} calls {machine_name(root)}: the root may not be called")
 
-    def depth(machine: int, callers: tuple[int, ...]) -> int:
+    def visit(machine: int, callers: tuple[int, ...]) -> None:
         if machine in callers:
             cycle = " -> ".join(machine_name(m) for m in (*callers[callers.index(machine) :], machine))
             raise AtlasError(f"the calls {cycle} are cyclic: a machine may not call itself, directly or through others")
-        return 1 + max((depth(callee, (*callers, machine)) for callee in callees[machine]), default=0)
+        for callee in callees[machine]:
+            visit(callee, (*callers, machine))
 
-    return max(depth(machine, ()) for machine in range(machines))
+    for machine in range(machines):
+        visit(machine, ())
 
 
-def _count_chains(target: np.ndarray, call: np.ndarray) -> int:
-    """Ways out of the state that has most of them (calls are known to be acyclic)."""
+def _count_chains(target: np.ndarray, call: np.ndarray) -> tuple[int, int]:
+    """The most ways out of one state, and the most edges in one (calls are known to be acyclic)."""
 
     @functools.cache
-    def ways(machine: int, state: int) -> int:
-        edges = np.nonzero(target[machine, state] != UNUSED)[0]
-        callees = [int(call[machine, state, e]) for e in edges]
-        return sum(1 if callee == UNUSED else ways(callee, 0) for callee in callees)
+    def count(machine: int, state: int) -> tuple[int, int]:
+        ways, links = 0, 0
+        for edge in np.nonzero(target[machine, state] != UNUSED)[0]:
+            callee = int(call[machine, state, edge])
+            more, below = (1, 0) if callee == UNUSED else count(callee, 0)
+            ways, links = ways + more, max(links, below + 1)
+        return ways, links
 
-    return max(1, *(ways(m, s) for m in range(target.shape[0]) for s in range(target.shape[1])))
+    counts = [count(m, s) for m in range(target.shape[0]) for s in range(target.shape[1])]
+    return max(1, *(ways for ways, _ in counts)), max(1, *(links for _, links in counts))
