@@ -6,7 +6,7 @@ and the teachers see a batch. Every random function takes one `key`, first, and 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -152,6 +152,7 @@ class Outcome(Struct):
     """Batched."""
 
 
+@runtime_checkable
 class Domain(Protocol):
     """A family of levels and the laws of the world."""
 
@@ -184,6 +185,7 @@ class Domain(Protocol):
         """Which propositions the objects of this level could make true: the mask of level-conditioned pairing."""
 
 
+@runtime_checkable
 class Formalism(Protocol):
     """A family of tasks and what it means to follow one."""
 
@@ -223,6 +225,7 @@ class Formalism(Protocol):
         """The task that remains from `state` on (hindsight, succeeding)."""
 
 
+@runtime_checkable
 class Teacher(Protocol):
     """Proposes problems and learns from what became of them. Its state is a pytree; all calls are pure."""
 

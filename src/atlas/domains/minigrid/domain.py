@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int, UInt8
+from jaxtyping import Bool, Int, Key, UInt8
 
 from atlas.config import DomainConfig
-from atlas.domains.minigrid import alphabet, dynamics
+from atlas.domains.minigrid import alphabet, conditions, dynamics
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
+from atlas.domains.minigrid.sample import level_sampler
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Minigrid:
     def mask(self) -> np.ndarray:
         """`bool[889]`: the propositions that the colours, types and door states of the settings can make true."""
         return allowed(self.config)
+
+    def sample(self, key: Key[Array, ""]) -> Level:
+        """Draw a level."""
+        return level_sampler(self.config)(key, None)
+
+    def possible(self, level: Level) -> Bool[Array, "889"]:
+        """Which propositions the objects of this level could make true."""
+        return conditions.possible(level)
 
     def reset(self, level: Level) -> State:
         """The state an episode starts in."""
