@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from twins.buffer import Newcomer, SlowBuffer
 
 from atlas.config import BufferConfig
 from atlas.types import Lineage, Outcome, Partial, Problem
 from atlas.ued import buffer as buffers
 from atlas.ued.content import fingerprint
+from twins.buffer import Newcomer, SlowBuffer
 
 CAPACITY, BATCH = 9, 6
 CONFIGS = {
@@ -130,10 +130,11 @@ def test_the_buffer_does_what_its_twin_does(name):
         scores = random.normal(0.3, 1.0, BATCH).round(random.integers(1, 5)).astype(np.float32)
         best, attempts = random.random(BATCH).astype(np.float32), random.integers(0, 4, BATCH)
         solves = random.integers(0, attempts + 1)
+        columns = (scores, best, attempts, solves)
         if iteration % 3 == 2:
             slots = random.choice([-1, *slow.filled()], BATCH)
-            fast = update(fast, jnp.asarray(slots, jnp.int32), outcome(scores, best, attempts, solves))
-            slow.update([(int(s), *v) for s, *v in zip(slots, *(x.tolist() for x in (scores, best, attempts, solves)))])
+            fast = update(fast, jnp.asarray(slots, jnp.int32), outcome(*columns))
+            slow.update([(int(s), *v) for s, *v in zip(slots, *(x.tolist() for x in columns), strict=True)])
         else:
             contents, numbers = random.integers(0, 30, BATCH), iteration * BATCH + np.arange(BATCH)
             trivial, eligible = random.random(BATCH) < 0.1, random.random(BATCH) < 0.9
@@ -141,16 +142,15 @@ def test_the_buffer_does_what_its_twin_does(name):
                 fast,
                 problem(contents),
                 lineage(numbers),
-                outcome(scores, best, attempts, solves, trivial),
+                outcome(*columns, trivial),
                 jnp.asarray(eligible),
                 config,
             )
-            columns = (scores, best, attempts, solves, trivial)
             newcomers = [
                 Newcomer((int(c), int(n)), *values)
-                for c, n, *values in zip(contents, numbers, *(x.tolist() for x in columns))
+                for c, n, *values in zip(contents, numbers, *(x.tolist() for x in (*columns, trivial)), strict=True)
             ]
-            slow.insert([n for n, may_enter in zip(newcomers, eligible) if may_enter])
+            slow.insert([n for n, may_enter in zip(newcomers, eligible, strict=True) if may_enter])
         fast, slow.clock = fast.replace(clock=fast.clock + 1), slow.clock + 1
         compare(fast, slow)
         np.testing.assert_allclose(priorities(fast, config), slow.priorities(), atol=1e-6)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key, UInt32
 
@@ -15,6 +16,8 @@ from atlas.config import BufferConfig
 from atlas.struct import Struct
 from atlas.types import Lineage, Outcome, Problem, Record
 from atlas.ued.content import fingerprint
+
+TINY = float(np.finfo(np.float32).tiny)
 
 
 class Records(Struct):
@@ -102,7 +105,7 @@ def _normalised(weights: Float32[Array, "capacity"], filled: Bool[Array, "capaci
     """Weights of filled slots as probabilities; uniform where all of them are zero."""
     weights = jnp.where(filled, weights, 0.0)
     weights = jnp.where(jnp.any(weights > 0), weights, filled.astype(jnp.float32))
-    return weights / jnp.maximum(jnp.sum(weights), jnp.finfo(jnp.float32).tiny)
+    return weights / jnp.maximum(jnp.sum(weights), TINY)
 
 
 def sample(key: Key[Array, ""], buffer: Buffer, batch: int, config: BufferConfig) -> Int32[Array, "batch"]:

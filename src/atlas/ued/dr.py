@@ -1,0 +1,51 @@
+"""Domain randomisation: always new problems, nothing remembered."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Bool, Int32, Key
+
+from atlas.config import DRConfig
+from atlas.struct import Struct
+from atlas.types import Outcome, Proposal
+from atlas.ued.buffer import Buffer
+from atlas.ued.supply import Supply, sampled
+
+
+class DRState(Struct):
+    """A count of the problems proposed so far."""
+
+    next_number: Int32[Array, ""]
+
+
+@dataclass(frozen=True)
+class DR:
+    """Proposes a pool of new problems for each environment, which takes the next whenever an episode ends."""
+
+    config: DRConfig
+    supply: Supply
+    score: ClassVar[str] = "constant"
+
+    @property
+    def pool(self) -> int:
+        """Problems an environment takes in turn; those of one environment stand together in a proposal."""
+        return self.config.pool
+
+    def init(self, key: Key[Array, ""]) -> DRState:
+        return DRState(next_number=jnp.int32(0))
+
+    def decide(self, key: Key[Array, ""], state: DRState) -> Bool[Array, ""]:
+        return jnp.array(True)
+
+    def propose(self, key: Key[Array, ""], state: DRState, train: bool) -> tuple[DRState, Proposal]:
+        batch = self.supply.num_envs * self.pool
+        proposal = sampled(key, self.supply, batch, state.next_number)
+        return state.replace(next_number=state.next_number + batch), proposal
+
+    def observe(self, state: DRState, proposal: Proposal, outcome: Outcome) -> DRState:
+        return state
+
+    def memory(self, state: DRState) -> Buffer | None:
+        return None

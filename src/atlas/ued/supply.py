@@ -1,0 +1,78 @@
+"""Where teachers get problems from: a sampler, a way to edit, and serial numbers for what they make."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Int32, Key
+
+from atlas.types import EDIT_ARGUMENTS, Lineage, Partial, Problem, Proposal, Record
+
+EditFn = Callable[[Key[Array, ""], Problem, Lineage, Partial], tuple[Problem, Lineage]]
+"""A child of one problem, and how it was made; its serial number is given by the teacher."""
+
+
+@dataclass(frozen=True)
+class Supply:
+    """What a teacher is given. Problems and partial progress are opaque to it."""
+
+    sample: Callable[[Key[Array, ""], int], Problem]
+    """Draw a batch of so many problems."""
+    edit: EditFn
+    partial: Partial
+    """The shapes of the partial progress on ONE problem; may be abstract."""
+    max_edits: int
+    """Room for so many edits in a lineage."""
+    num_envs: int
+    """Problems in a batch that is trained on."""
+
+    def problem(self) -> Problem:
+        """The shapes of one problem."""
+        return jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], self.sample(jax.random.key(0), 1)))
+
+
+def root(number: Int32[Array, ""], max_edits: int) -> Lineage:
+    """The lineage of a sampled problem."""
+    return Lineage(
+        number=number,
+        parent=jnp.int32(-1),
+        generation=jnp.int16(0),
+        edits=jnp.full(max_edits, -1, jnp.int8),
+        arguments=jnp.full((max_edits, EDIT_ARGUMENTS), -1, jnp.int16),
+    )
+
+
+def sampled(key: Key[Array, ""], supply: Supply, batch: int, number: Int32[Array, ""]) -> Proposal:
+    """New problems, numbered from `number` on."""
+    numbers = number + jnp.arange(batch, dtype=jnp.int32)
+    lineage = jax.vmap(lambda n: root(n, supply.max_edits))(numbers)
+    return unknown(supply.sample(key, batch), lineage)
+
+
+def edited(
+    key: Key[Array, ""], supply: Supply, parents: tuple[Problem, Lineage, Partial], batch: int, number: Int32[Array, ""]
+) -> Proposal:
+    """Children of some problems, numbered from `number` on; with more children than parents, parents take turns."""
+    turn = jnp.arange(batch) % len(parents[1].number)
+    problems, lineage, partial = jax.tree.map(lambda x: x[turn], parents)
+
+    def child(key: Key[Array, ""], number: Int32[Array, ""], *parent: Any) -> tuple[Problem, Lineage]:
+        problem, lineage = supply.edit(key, *parent)
+        return problem, lineage.replace(number=number)
+
+    numbers = number + jnp.arange(batch, dtype=jnp.int32)
+    return unknown(*jax.vmap(child)(jax.random.split(key, batch), numbers, problems, lineage, partial))
+
+
+def unknown(problems: Problem, lineage: Lineage) -> Proposal:
+    """A proposal of problems that nobody has played."""
+    batch = len(lineage.number)
+    record = Record(
+        best_return=jnp.full(batch, -jnp.inf),
+        attempts=jnp.zeros(batch, jnp.int32),
+        solves=jnp.zeros(batch, jnp.int32),
+    )
+    return Proposal(problems=problems, lineage=lineage, slots=jnp.full(batch, -1, jnp.int32), record=record)
