@@ -37,6 +37,11 @@ class Struct:
             lambda tree: (tuple(getattr(tree, n) for n in names), aux(tree)),
         )
 
+    @classmethod
+    def unchecked(cls: type[Own], **fields: Any) -> Own:
+        """One made without shape checks, e.g. a whole batch: its fields carry further axes in front."""
+        return _rebuild(cls, tuple(fields), tuple(fields.values()))
+
     def replace(self: Own, **changes: Any) -> Own:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]

@@ -1,0 +1,179 @@
+"""Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from atlas.config import DomainConfig
+from atlas.domains.minigrid import alphabet, dynamics, grid, text
+from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.grid import Level
+from atlas.errors import AtlasError, nearest
+from atlas.runs.named import bare
+from atlas.tasks import rm
+from atlas.tasks.hrm import Hierarchies, Hierarchy
+from atlas.tasks.names import machine_name, state_name
+from atlas.tasks.rm import RewardMachine, RewardMachines, TaskSize
+from atlas.types import Problem
+from atlas.world import World, WorldState
+
+STEP_LIMIT: Final = DomainConfig().step_limit
+NO_LIMIT: Final = np.iinfo(np.int32).max
+"""For the compiled world: an episode counts for itself, so that all limits share one program."""
+Action = int | str
+"""A number, or a name such as `forward` or `pick_up`."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One moment of an episode. Fields can also be looked up like keys: `record["label"]`."""
+
+    position: tuple[int, int]
+    """Row and column of the agent."""
+    direction: int
+    """0 up, 1 right, 2 down, 3 left."""
+    carrying: str | None
+    """As in `key_blue`."""
+    view: list[list[str]]
+    """5 rows of 5 names, the agent at the bottom centre looking up."""
+    label: frozenset[str]
+    """Names of the propositions that hold."""
+    task_state: str | None
+    """As in `u2`, `uA` (accepted), `uR` (rejected); `m1:u2` inside a machine that was called. None without a task."""
+    reward: float
+    """What the last action earned."""
+    done: bool
+    """Whether the last action ended the episode."""
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key)
+
+    def keys(self) -> Iterator[str]:
+        """The names of the fields, so that `dict(record)` works."""
+        return (field.name for field in fields(self))
+
+    def plain(self) -> dict[str, Any]:
+        """Lists, text and numbers only, as JSON has them."""
+        return dict(self) | {"position": list(self.position), "label": sorted(self.label)}
+
+
+def trace(subject: Problem | Level, actions: Sequence[Action], step_limit: int = STEP_LIMIT) -> list[Record]:
+    """One record for the start and one for each action, until the episode is done.
+
+    The first is the state after the task consumed the first label. A task that this already ended is reported as done
+    by the first action, with reward 0: that is when the episode ends.
+    """
+    numbers = [action_number(action) for action in actions]
+    episode = Episode(subject, step_limit)
+    records = [episode.record]
+    for number in numbers:
+        if episode.record.done:
+            break
+        records.append(episode.act(number))
+    return records
+
+
+def action_number(action: Action) -> int:
+    """The number of an action given by number or name."""
+    known = ", ".join(f"{number} {name}" for number, name in enumerate(grid.ACTIONS))
+    if isinstance(action, str):
+        name = action.strip().lower().replace(" ", "_")
+        if name.isdecimal():
+            return action_number(int(name))
+        if name in grid.ACTIONS:
+            return grid.ACTIONS.index(name)
+        raise AtlasError(f"'{action}' is no action{nearest(name, grid.ACTIONS) or f'; there are {known}'}")
+    if not 0 <= int(action) < len(grid.ACTIONS):
+        raise AtlasError(f"{action} is no action; there are {known}")
+    return int(action)
+
+
+class Episode:
+    """A problem, or a level without a task, being played. `record` tells the present moment."""
+
+    def __init__(self, subject: Problem | Level, step_limit: int = STEP_LIMIT) -> None:
+        self._has_task = not isinstance(subject, Level)
+        problem = Problem(level=subject, task=rm.machine([])) if isinstance(subject, Level) else bare(subject)
+        self._problem = Problem(
+            level=text.pad_level(problem.level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(problem.task)
+        )
+        self._step_limit = step_limit
+        self._reset, self._step = _compiled(isinstance(self._problem.task, RewardMachine))
+        self._state: WorldState = self._reset(self._problem)
+        self.record = self._tell(reward=0.0, done=False)
+
+    @property
+    def level(self) -> Level:
+        """The world as it stands, as a level at its natural size."""
+        return text.crop_level(dynamics.as_level(self._state.domain))
+
+    @property
+    def steps(self) -> int:
+        """Actions taken so far."""
+        return int(self._state.time)
+
+    @property
+    def view(self) -> np.ndarray:
+        """What the agent sees, as cells."""
+        return np.asarray(dynamics.view(self._state.domain))
+
+    def act(self, action: int) -> Record:
+        """Take an action."""
+        self._state, step = self._step(self._problem, self._state, jnp.int32(action))
+        self.record = self._tell(float(step.reward), bool(step.done) or self.steps >= self._step_limit)
+        return self.record
+
+    def _tell(self, reward: float, done: bool) -> Record:
+        domain = self._state.domain
+        view, label = (np.asarray(x) for x in _look(domain))
+        row, column = domain.position.tolist()
+        carried = int(domain.carrying)
+        return Record(
+            position=(row, column),
+            direction=int(domain.direction),
+            carrying=None if carried == grid.NOTHING else grid.cell_name(carried),
+            view=[[grid.cell_name(code) for code in line] for line in view.tolist()],
+            label=frozenset(alphabet.NAMES[i] for i in np.flatnonzero(label)),
+            task_state=task_state_name(self._problem.task, self._state.task) if self._has_task else None,
+            reward=reward,
+            done=done,
+        )
+
+
+def task_state_name(task: RewardMachine | Hierarchy, state: Any) -> str:
+    """The name of where a task stands; states of machines that were called are told with the machine."""
+    if isinstance(task, RewardMachine):
+        return state_name(int(state), int(np.asarray(task.outcome)[int(state)]))
+    machine, inner = divmod(int(np.asarray(state.nodes)[0]), task.size.states)
+    name = state_name(inner, int(np.asarray(task.outcome)[machine, inner]))
+    return name if machine == int(task.root) else f"{machine_name(machine)}:{name}"
+
+
+@functools.cache
+def _compiled(flat: bool) -> tuple[Any, Any]:
+    """`reset` and `step` of the world for a kind of task, compiled once for each size of problem."""
+    formalism = (RewardMachines if flat else Hierarchies)(sample=_no_sampler)
+    world = World(Minigrid(DomainConfig()), formalism, step_limit=NO_LIMIT)  # type: ignore[arg-type]
+    return jax.jit(world.reset), jax.jit(world.step)
+
+
+def _no_sampler(key: Any, mask: Any) -> Any:
+    raise AtlasError("a replay draws no tasks")
+
+
+@jax.jit
+def _look(state: Any) -> tuple[jax.Array, jax.Array]:
+    return dynamics.view(state), alphabet.label(state)
+
+
+def _roomy(task: RewardMachine | Hierarchy) -> RewardMachine | Hierarchy:
+    """A flat task padded to a size that many share, so that few programs are compiled."""
+    if not isinstance(task, RewardMachine):
+        return task
+    sizes = zip(task.size, TaskSize(states=8, edges=4, literals=4), strict=True)
+    return rm.resize(task, TaskSize(*(max(least, 1 << (size - 1).bit_length()) for size, least in sizes)))

@@ -1,0 +1,108 @@
+"""Bulk files: what was written comes back, and nothing else passes."""
+
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from atlas.domains.minigrid import text
+from atlas.errors import AtlasError
+from atlas.runs.bulk import Bulk, load_bulk, save_bulk
+from atlas.tasks import hrm, rm
+from atlas.types import Problem
+
+LEVELS = [text.parse_level(f"##{cell}##\n##^.##") for cell in ("or", "kb", "..")]
+FLAT = [rm.machine([(0, rm.ACCEPT, [i + 1], 1.0)]) for i in range(3)]
+DEEP = [hrm.hierarchy([[(0, rm.ACCEPT, [], 1.0, 1)], [(0, rm.ACCEPT, [i + 1])]]) for i in range(3)]
+SETTINGS = {"tasks": {"sampler": "sequential"}, "pairing": {"how": "level"}}
+
+
+def batch(tasks: list) -> Problem:
+    problems = [Problem(level=level, task=task) for level, task in zip(LEVELS, tasks, strict=True)]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
+
+
+def assert_same(a: object, b: object) -> None:
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize("tasks", [FLAT, DEEP], ids=["machines", "hierarchies"])
+def test_round_trip(tmp_path: Path, tasks: list) -> None:
+    path = tmp_path / "set.npz"
+    content = save_bulk(batch(tasks), path, SETTINGS, seed=7, tags=[("a", "b"), (), ("c",)])
+    read = load_bulk(path)
+    assert_same(read.problems, batch(tasks))
+    assert (read.settings, read.seed, read.content, len(read)) == (SETTINGS, 7, content, 3)
+    named = read.named("here")
+    assert [p.name for p in named] == ["0", "1", "2"]
+    assert [p.tags for p in named] == [("a", "b"), (), ("c",)]
+    assert {p.source for p in named} == {"here"}
+    assert_same(named[1].bare(), Problem(level=LEVELS[1], task=tasks[1]))
+
+
+def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
+    first = save_bulk(batch(FLAT), tmp_path / "a.npz", SETTINGS, seed=7)
+    assert save_bulk(batch(FLAT), tmp_path / "b.npz", SETTINGS, seed=7) == first
+    assert save_bulk(batch(FLAT), tmp_path / "c.npz", SETTINGS, seed=8) != first
+    assert save_bulk(batch(FLAT[::-1]), tmp_path / "d.npz", SETTINGS, seed=7) != first
+
+
+def change(path: Path, **changes: object) -> None:
+    """Tamper with a file: an array, or an entry of the header."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(str(arrays["header"]))
+    arrays |= {name: array for name, array in changes.items() if isinstance(array, np.ndarray)}
+    header |= {name: value for name, value in changes.items() if not isinstance(value, np.ndarray)}
+    np.savez(path, **(arrays | {"header": np.array(json.dumps(header))}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"level.cells": np.zeros((3, 2, 3), np.uint8)}, "damaged or changed"),
+        ({"seed": 9}, "damaged or changed"),
+        ({"names": ["x", "y", "z"]}, "damaged or changed"),
+        ({"version": 2}, "version 2"),
+        ({"format": "other"}, "not a file of ATLAS problems"),
+    ],
+)
+def test_changed_files_are_refused(tmp_path: Path, changes: dict, words: str) -> None:
+    path = tmp_path / "set.npz"
+    save_bulk(batch(FLAT), path, SETTINGS, seed=7)
+    change(path, **changes)
+    with pytest.raises(AtlasError, match=words):
+        load_bulk(path)
+
+
+def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "set.npz"
+    path.write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(AtlasError, match="not a readable file"):
+        load_bulk(path)
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(AtlasError, match="not a readable file"):
+        load_bulk(path)
+
+
+def test_pickles_are_never_opened(tmp_path: Path) -> None:
+    path = tmp_path / "set.npz"
+    np.savez(path, header=np.array([{"format": "atlas problems"}], dtype=object), allow_pickle=True)
+    with pytest.raises(AtlasError, match="not a readable file"):
+        load_bulk(path)
+
+
+def test_names_must_be_as_many_as_problems(tmp_path: Path) -> None:
+    with pytest.raises(AtlasError, match="as many names"):
+        save_bulk(batch(FLAT), tmp_path / "set.npz", SETTINGS, seed=7, names=["one"])
+
+
+def test_one_hundred_problems_sort_by_name(tmp_path: Path) -> None:
+    many = jax.tree.map(lambda x: jnp.concatenate([x] * 34)[:100], batch(FLAT))
+    save_bulk(many, tmp_path / "set.npz", SETTINGS, seed=7)
+    read: Bulk = load_bulk(tmp_path / "set.npz")
+    assert read.names[0] == "00"
+    assert sorted(read.names) == list(read.names)
