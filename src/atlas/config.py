@@ -92,7 +92,9 @@ class TaskConfig(Settings):
     constrain: bool = True
     """Keep labels free of tautologies and contradictions (the constraint matrix C). `authors-dag` never does."""
     machines: int = setting(3, at_least=2, at_most=8)
-    """Machines of a hierarchical task, the root included."""
+    """Machines of a hierarchical task, the root included; those that no edge happens to call are dropped."""
+    structure: Literal["sequential", "dag", "cyclic"] = "dag"
+    """How each machine of a hierarchical task is walked."""
     reward: Reward = "sparse"
     """1 into acceptance; 1 for each move to a new state; or shaped by the distance to acceptance."""
 

@@ -9,7 +9,10 @@ from jax import Array
 from jaxtyping import Bool, Key
 
 from atlas.config import TaskConfig
-from atlas.tasks.labels import draw
+from atlas.settings import require
+from atlas.tasks import nest, walk
+from atlas.tasks.hrm import MAX_NODES, Hierarchy, HierarchySize
+from atlas.tasks.labels import draw, relation
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize
 from atlas.types import Vocabulary
 
@@ -17,7 +20,7 @@ SampleFn = Callable[[Key[Array, ""], Bool[Array, "props"]], Any]
 """`(key, mask) -> task`."""
 
 
-def sequential(key: Key[Array, ""], mask: Bool[Array, "props"], least: int, most: int) -> RewardMachine:
+def draw_sequence(key: Key[Array, ""], mask: Bool[Array, "props"], least: int, most: int) -> RewardMachine:
     """A sequence of `least` to `most` propositions, length and propositions uniform; 1 for the last of them."""
     key_length, key_props = jax.random.split(key)
     length = jax.random.randint(key_length, (), least, most + 1)
@@ -34,12 +37,53 @@ def sequential(key: Key[Array, ""], mask: Bool[Array, "props"], least: int, most
 
 def _sequential(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
     def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> RewardMachine:
-        return sequential(key, mask, config.min_length, config.max_length)
+        return draw_sequence(key, mask, config.min_length, config.max_length)
 
     return sample, TaskSize(states=config.max_length + 1, edges=1, literals=1)
 
 
-SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]] = {
+def walks(config: TaskConfig, structure: str) -> walk.Walks:
+    """How the settings say that one machine of a structure is walked."""
+    return walk.Walks(
+        matrix=walk.MATRICES[structure],
+        states=config.states,
+        edges=config.edges,
+        steps=max(1, int(config.connectivity * config.states)),
+        restart=config.restart,
+        most=config.max_walks,
+        forward=structure != "cyclic",
+    )
+
+
+def _walked(structure: str) -> Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]:
+    def make(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
+        how = walks(config, structure)
+        constraints = relation(vocabulary, config.constrain and structure != "authors-dag")
+
+        def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> RewardMachine:
+            return walk.draw_machine(key, mask, how, constraints)
+
+        return sample, how.size
+
+    return make
+
+
+def _hierarchical(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, HierarchySize]:
+    nodes = config.machines * config.states
+    require(nodes <= MAX_NODES, "machines x states", nodes, f"at most {MAX_NODES}")
+    how = nest.nesting(config.machines, walks(config, config.structure), vocabulary, config.constrain)
+
+    def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> Hierarchy:
+        return nest.draw_hierarchy(key, mask, how)
+
+    return sample, how.size
+
+
+SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize | HierarchySize]]] = {
     "sequential": _sequential,
+    "dag": _walked("dag"),
+    "cyclic": _walked("cyclic"),
+    "authors-dag": _walked("authors-dag"),
+    "hierarchical": _hierarchical,
 }
 """Name -> what makes, from settings and a vocabulary, the sampler and the sizes of its tasks."""
