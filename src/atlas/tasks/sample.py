@@ -11,10 +11,11 @@ from jaxtyping import Bool, Key
 from atlas.config import TaskConfig
 from atlas.settings import require
 from atlas.tasks import nest, walk
-from atlas.tasks.hrm import MAX_NODES, Hierarchy, HierarchySize
+from atlas.tasks.hrm import MAX_NODES, Hierarchies, Hierarchy, HierarchySize
 from atlas.tasks.labels import draw, relation
-from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize
-from atlas.types import Vocabulary
+from atlas.tasks.rewards import REWARDS, Shaped
+from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, RewardMachines, TaskSize
+from atlas.types import Edit, Vocabulary
 
 SampleFn = Callable[[Key[Array, ""], Bool[Array, "props"]], Any]
 """`(key, mask) -> task`."""
@@ -87,3 +88,20 @@ SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize 
     "hierarchical": _hierarchical,
 }
 """Name -> what makes, from settings and a vocabulary, the sampler and the sizes of its tasks."""
+
+
+def formalism(
+    config: TaskConfig, vocabulary: Vocabulary, gamma: float = 1.0, edits: tuple[Edit[Any], ...] = ()
+) -> tuple[Any, TaskSize | HierarchySize]:
+    """The formalism that the settings ask for, drawing tasks with their rewards, and the sizes of its tasks.
+
+    `gamma` is the student's discount; only shaped rewards depend on it.
+    """
+    draw_task, size = SAMPLERS[config.sampler](config, vocabulary)
+    reward = REWARDS[config.reward]
+
+    def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> Any:
+        return reward(draw_task(key, mask))
+
+    members = Hierarchies(sample, edits) if isinstance(size, HierarchySize) else RewardMachines(sample, edits)
+    return (Shaped(members, gamma) if config.reward == "shaped" else members), size
