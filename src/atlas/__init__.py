@@ -3,7 +3,13 @@
 import importlib
 from typing import Any
 
-_PUBLIC: dict[str, str] = {}
+_PUBLIC: dict[str, str] = {
+    "load": "atlas.runs.problem_files",
+    "load_level": "atlas.runs.problem_files",
+    "load_task": "atlas.runs.problem_files",
+    "save": "atlas.runs.problem_files",
+    "trace": "atlas.replay",
+}
 """Public name -> the module that defines it."""
 
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from atlas.errors import AtlasError, nearest
 
 COMMANDS: dict[str, str] = {
+    "trace": "replay actions in a problem and tell every moment",
+    "play": "play a problem with the keyboard",
     "presets": "list the experiments that come with ATLAS, or print one whole",
 }
 """Subcommand -> one line of help. Its code is `atlas.commands.<name>.main(argv) -> int`."""

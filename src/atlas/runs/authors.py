@@ -122,18 +122,28 @@ def is_folder(path: Path) -> bool:
 
 def pairs_in_folder(path: Path) -> Iterator[Pair]:
     """Every level with the task of the same name."""
-    for level in sorted((path / "levels").rglob("*.yaml")):
-        yield pair_of_level(level, path)
+    return map(pair_of_level, sorted((path / "levels").rglob("*.yaml")))
 
 
-def pair_of_level(level: Path, root: Path | None = None) -> Pair:
-    """The task that belongs to a level by its name."""
-    root = root or level.resolve().parent.parent
-    inner = level.resolve().relative_to((root / "levels").resolve())
-    task = root / "hrms" / inner
+def pair_of_level(level: Path) -> Pair:
+    """A level with the task that belongs to it by its name."""
+    inner, task = _task_path(level)
     if not task.is_file():
         raise AtlasError(f"{level}: its task {task} does not exist")
     return Pair(str(inner.with_suffix("")), level, task)
+
+
+def has_task(level: Path) -> bool:
+    """Whether the task that belongs to a level is there."""
+    return _task_path(level)[1].is_file()
+
+
+def _task_path(level: Path) -> tuple[Path, Path]:
+    """The path of a level below `levels`, and the path of its task, which is the same below `hrms`."""
+    level = level.resolve()
+    folder = next((above for above in level.parents if above.name == "levels"), level.parent)
+    inner = level.relative_to(folder)
+    return inner, folder.parent / "hrms" / inner
 
 
 def read_pair_level(path: Path) -> Level:

@@ -37,6 +37,10 @@ class Document:
             found[key.value] = value
         return found
 
+    def has(self, key: str) -> bool:
+        """Whether it is a mapping with this key."""
+        return isinstance(self.node, yaml.MappingNode) and any(k.value == key for k, _ in self.node.value)
+
     def value(self, node: yaml.Node | None = None) -> Any:
         """A node as plain Python values."""
         return yaml.SafeLoader("").construct_document(node or self.node)

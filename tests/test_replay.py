@@ -8,8 +8,8 @@ import pytest
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.errors import AtlasError
+from atlas.replay import Episode, trace
 from atlas.tasks import hrm, rm
-from atlas.trace import Episode, trace
 from atlas.types import Problem
 
 LEVEL = text.parse_level("""

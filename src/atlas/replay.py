@@ -78,6 +78,13 @@ def trace(subject: Problem | Level, actions: Sequence[Action], step_limit: int =
     return records
 
 
+def most_specific(label: frozenset[str]) -> list[str]:
+    """A label without what follows from the rest of it: `front_ball_red` says all that `front_ball` does."""
+    ids = sorted(alphabet.IDS[name] for name in label)
+    implies = alphabet.VOCABULARY.implies
+    return [alphabet.NAMES[i] for i in ids if not any(implies[j, i] and not implies[i, j] for j in ids)]
+
+
 def action_number(action: Action) -> int:
     """The number of an action given by number or name."""
     known = ", ".join(f"{number} {name}" for number, name in enumerate(grid.ACTIONS))
@@ -113,6 +120,11 @@ class Episode:
         return text.crop_level(dynamics.as_level(self._state.domain))
 
     @property
+    def place(self) -> tuple[int, int]:
+        """The machine and its state where the task stands."""
+        return place_in_task(self._problem.task, self._state.task)
+
+    @property
     def steps(self) -> int:
         """Actions taken so far."""
         return int(self._state.time)
@@ -145,13 +157,21 @@ class Episode:
         )
 
 
+def place_in_task(task: RewardMachine | Hierarchy, state: Any) -> tuple[int, int]:
+    """The machine and its state where a task stands; a flat task is machine 0."""
+    if isinstance(task, RewardMachine):
+        return 0, int(state)
+    machine, inner = divmod(int(np.asarray(state.nodes)[0]), task.size.states)
+    return machine, inner
+
+
 def task_state_name(task: RewardMachine | Hierarchy, state: Any) -> str:
     """The name of where a task stands; states of machines that were called are told with the machine."""
-    if isinstance(task, RewardMachine):
-        return state_name(int(state), int(np.asarray(task.outcome)[int(state)]))
-    machine, inner = divmod(int(np.asarray(state.nodes)[0]), task.size.states)
-    name = state_name(inner, int(np.asarray(task.outcome)[machine, inner]))
-    return name if machine == int(task.root) else f"{machine_name(machine)}:{name}"
+    machine, inner = place_in_task(task, state)
+    outcome = np.asarray(task.outcome).reshape(-1, task.size.states)
+    name = state_name(inner, int(outcome[machine, inner]))
+    is_root = isinstance(task, RewardMachine) or machine == int(task.root)
+    return name if is_root else f"{machine_name(machine)}:{name}"
 
 
 @functools.cache

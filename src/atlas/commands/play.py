@@ -1,0 +1,191 @@
+"""`atlas play`: a problem on the keyboard, in the terminal."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import tyro
+
+from atlas.errors import AtlasError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from atlas.domains.minigrid.grid import Level
+    from atlas.replay import Episode
+    from atlas.types import Problem
+
+
+@dataclass(frozen=True)
+class Args:
+    """Play a problem, or walk through a level without a task, with the keyboard.
+
+    Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits.
+    """
+
+    file: tyro.conf.Positional[Path]
+    """A problem, a set or a level: any file that ATLAS reads."""
+    name: str | None = None
+    """Which problem of a set, by name."""
+    index: int | None = None
+    """Which problem of a set, by number from 0."""
+
+
+FORWARD, RIGHT, LEFT, PICK_UP, PUT_DOWN, TOGGLE = range(6)
+KEYS: Final = {
+    "\x1b[A": FORWARD, "\x1bOA": FORWARD, "\x1b[C": RIGHT, "\x1bOC": RIGHT, "\x1b[D": LEFT, "\x1bOD": LEFT,
+    "p": PICK_UP, "d": PUT_DOWN, " ": TOGGLE,
+}  # fmt: skip
+"""What a terminal sends -> action."""
+QUIT: Final = ("q", "\x03", "\x04")
+HELP: Final = "↑ forward  ← → turn  p pick up  d put down  space toggle  r restart  q quit"
+
+
+def main(argv: list[str]) -> int:
+    """Play until q."""
+    args = tyro.cli(Args, args=argv, prog="atlas play")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
+    from atlas.runs.choose import choose
+
+    game = Game(choose(args.file, args.name, args.index))
+    with _raw_terminal() as read_key:
+        while game.running:
+            _show(game.screen())
+            game.press(read_key())
+    print(game.summary())
+    return 0
+
+
+class Game:
+    """A problem being played: keys in, screens out."""
+
+    def __init__(self, subject: "Problem | Level") -> None:
+        self.subject = subject
+        self.running = True
+        self.episode: Episode
+        self.total: float
+        self._restart()
+
+    def _restart(self) -> None:
+        from atlas.replay import Episode
+
+        self.episode, self.total = Episode(self.subject), 0.0
+
+    def press(self, key: str) -> None:
+        """React to a key; unknown ones do nothing, and nothing moves after the end."""
+        if key in QUIT:
+            self.running = False
+        elif key == "r":
+            self._restart()
+        elif key in KEYS and not self.episode.record.done:
+            self.total += self.episode.act(KEYS[key]).reward
+
+    def screen(self) -> "RenderableType":
+        """Everything there is to see."""
+        from rich.console import Group
+        from rich.table import Table
+
+        from atlas.domains.minigrid import terminal
+
+        record = self.episode.record
+        sides = Table.grid(padding=(0, 3))
+        sides.add_row(terminal.level_text(self.episode.level), self._panel())
+        label = "  ".join(_label(record.label)) or "nothing"
+        return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(), "", f"[dim]{HELP}[/]")
+
+    def _title(self) -> str:
+        from rich.markup import escape
+
+        name = getattr(self.subject, "name", "") or "a level"
+        return f"[bold]{escape(name)}[/]   step {self.episode.steps}   return {self.total:g}"
+
+    def _panel(self) -> "RenderableType":
+        from rich.console import Group
+
+        from atlas.domains.minigrid import terminal, text
+
+        carried = self.episode.record.carrying
+        hands = terminal.object_text(text.parse_object(carried)) if carried else "nothing"
+        return Group("view", terminal.view_text(self.episode.view), "", "carrying", hands)
+
+    def _progress(self) -> list[str]:
+        """Where the task stands, and what would move it on."""
+        record = self.episode.record
+        if record.task_state is None:
+            return []
+        ended = {"uA": "[bold green]done: the task is complete[/]", "uR": "[bold red]over: the task has failed[/]"}
+        lines = ["", f"[bold]task[/]   {record.task_state}"]
+        outcome = ended.get(record.task_state.split(":")[-1])
+        if outcome or record.done:
+            return [*lines, f"       {outcome or '[bold red]over: out of steps[/]'}   r plays again"]
+        return lines + [f"       {way}" for way in self._ways_on()]
+
+    def _ways_on(self) -> list[str]:
+        """The edges out of the current state: what must hold, and where they lead."""
+        from rich.markup import escape
+
+        from atlas.domains.minigrid.alphabet import NAMES
+        from atlas.tasks.names import literal_names, machine_name
+        from atlas.tasks.view import view
+
+        machine, state = self.episode.place
+        plain = view(getattr(self.subject, "task", None)).machines[machine]
+        return [
+            escape(f"{' & '.join(literal_names(edge.literals, NAMES)) or 'anything'}")
+            + (f" calls {machine_name(edge.call)}" if edge.call >= 0 else "")
+            + f"  → {plain.name(edge.target)}"
+            for edge in plain.leaving(state)
+        ]
+
+    def summary(self) -> str:
+        """One line to leave on the screen."""
+        return f"{self.episode.steps} steps, return {self.total:g}" + (
+            f", task in {self.episode.record.task_state}" if self.episode.record.task_state else ""
+        )
+
+
+def _label(label: frozenset[str]) -> list[str]:
+    from atlas.replay import most_specific
+
+    return most_specific(label)
+
+
+def _show(screen: Any) -> None:
+    """Draw from the top left; what the last screen left below is wiped."""
+    from rich.console import Console
+
+    console = Console()
+    with console.capture() as capture:
+        console.print(screen)
+    lines = "\x1b[K\r\n".join(capture.get().splitlines())
+    sys.stdout.write(f"\x1b[H{lines}\x1b[K\x1b[J")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[Callable[[], str]]:
+    """Single keys instead of lines, on a screen of its own; the terminal is put back whatever happens."""
+    import termios
+    import tty
+
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+    try:
+        tty.setraw(number)
+        sys.stdout.write("\x1b[?1049h\x1b[?25l")
+        yield lambda: _read_key(number)
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        sys.stdout.write("\x1b[?25h\x1b[?1049l")
+        sys.stdout.flush()
+
+
+def _read_key(number: int) -> str:
+    """One key: an arrow comes as several bytes at once. The end of input reads as quitting."""
+    import os
+
+    return os.read(number, 16).decode(errors="ignore") or QUIT[0]

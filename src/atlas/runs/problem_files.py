@@ -1,0 +1,217 @@
+"""Problems as files: `load`, `load_level`, `load_task`, `save`.
+
+One problem is one YAML document that a person can read and type:
+
+    name: fetch
+    level: |
+      ##############
+      ##kb......-r##
+      ##^.........##
+      ##############
+    carrying: green ball        # may be left out
+    task: pick up the blue key, then open the red door
+    tags: [keys, doors]         # may be left out
+    notes: The door is in view. # may be left out
+
+A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: …`. A set is a file of several documents or
+a folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from atlas.domains.minigrid import grid, text
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.domains.minigrid.grid import Level
+from atlas.errors import AtlasError, nearest
+from atlas.runs import authors, bulk
+from atlas.runs.documents import Document, read_documents
+from atlas.runs.named import About, NamedProblem
+from atlas.runs.pictures import write_whole
+from atlas.tasks.text import format_task, parse_task
+from atlas.types import Problem
+
+KEYS: Final = ("name", "level", "carrying", "task", "tags", "notes")
+YAML_SUFFIXES: Final = (".yaml", ".yml")
+SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
+
+
+def load(path: Path | str) -> list[NamedProblem]:
+    """All problems of a file, a set or a folder, with their names; no two are called the same."""
+    path = _existing(path)
+    problems = list(_in_folder(path) if path.is_dir() else _in_file(path, path.stem))
+    if not problems:
+        raise AtlasError(f"{path}: holds no problems")
+    seen: dict[str, str] = {}
+    for problem in problems:
+        if problem.name in seen:
+            raise AtlasError(f"{problem.source}: a problem in {seen[problem.name]} is called '{problem.name}' too")
+        seen[problem.name] = problem.source
+    return problems
+
+
+def _existing(path: Path | str) -> Path:
+    path = Path(path)
+    if not path.exists():
+        raise AtlasError(f"{path} does not exist")
+    return path
+
+
+def _in_folder(path: Path, prefix: str = "") -> Iterator[NamedProblem]:
+    if authors.is_folder(path):
+        yield from (_from_pair(pair, prefix) for pair in authors.pairs_in_folder(path))
+        return
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            yield from _in_folder(entry, f"{prefix}{entry.name}/")
+        elif entry.suffix in SUFFIXES:
+            yield from _in_file(entry, prefix + entry.stem)
+
+
+def _in_file(path: Path, name: str) -> Iterator[NamedProblem]:
+    if path.suffix == ".npz":
+        yield from bulk.load_bulk(path).named(str(path))
+        return
+    documents = read_documents(path)
+    for document in documents:
+        if authors.is_list(document):
+            yield from map(_from_pair, authors.pairs_in_list(document))
+        elif authors.is_level(document):
+            yield _from_pair(authors.pair_of_level(path))
+        else:
+            yield _problem(document, name if len(documents) == 1 else f"{name}-{document.number}")
+
+
+def _from_pair(pair: authors.Pair, prefix: str = "") -> NamedProblem:
+    about = About(name=prefix + pair.name, source=str(pair.level))
+    return NamedProblem(level=authors.read_pair_level(pair.level), task=load_task(pair.task), about=about)
+
+
+def _problem(document: Document, name: str) -> NamedProblem:
+    entries = _entries(document)
+    for key in ("level", "task"):
+        if key not in entries:
+            document.fail(document.node, f"a problem needs a {key}")
+    about = About(
+        name=document.text(entries["name"], "name") if "name" in entries else name,
+        notes=document.text(entries["notes"], "notes").strip() if "notes" in entries else "",
+        tags=_tags(document, entries["tags"]) if "tags" in entries else (),
+        source=str(document.path),
+    )
+    return NamedProblem(level=_level(document, entries), task=_task(document, entries["task"]), about=about)
+
+
+def _entries(document: Document) -> dict[str, yaml.Node]:
+    entries = document.entries()
+    for key, node in entries.items():
+        if key not in KEYS:
+            hint = nearest(key, KEYS) or f"; known: {', '.join(KEYS)}"
+            document.fail(node, f"'{key}' is not a key of a problem{hint}")
+    return entries
+
+
+def _tags(document: Document, node: yaml.Node) -> tuple[str, ...]:
+    value = document.value(node)
+    if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
+        document.fail(node, "tags must be a list of words, e.g. [keys, maze]")
+    return tuple(value)
+
+
+def _level(document: Document, entries: dict[str, yaml.Node]) -> Level:
+    drawing = document.text(entries["level"], "level")
+    carrying = None
+    if "carrying" in entries and document.value(entries["carrying"]) is not None:
+        carrying = document.text(entries["carrying"], "carrying")
+        with document.blame(entries["carrying"], "carrying"):
+            text.parse_object(carrying)
+    with document.blame(entries["level"], "level"):
+        return text.parse_level(drawing, carrying)
+
+
+def _task(document: Document, node: yaml.Node) -> Any:
+    with document.blame(node, "task"):
+        return parse_task(document.value(node), VOCABULARY)
+
+
+def load_level(path: Path | str) -> Level:
+    """The level of a problem file, a level file of the authors, or a drawing (`.txt`)."""
+    path = _existing(path)
+    if path.suffix == ".txt":
+        try:
+            return text.parse_level(path.read_text(encoding="utf-8"))
+        except AtlasError as error:
+            raise AtlasError(f"{path}, {error}") from None
+    document = _only_document(path, "level")
+    if authors.is_level(document):
+        return authors.parse_level(document)
+    entries = _entries(document)
+    if "level" not in entries:
+        document.fail(document.node, "there is no level in this file")
+    return _level(document, entries)
+
+
+def load_task(path: Path | str) -> Any:
+    """The task of a problem file, a task file of the authors, or a file that holds nothing but a task."""
+    document = _only_document(_existing(path), "task")
+    if isinstance(document.node, yaml.ScalarNode) or authors.is_task(document):
+        return _task(document, document.node)
+    entries = _entries(document)
+    if "task" not in entries:
+        document.fail(document.node, "there is no task in this file")
+    return _task(document, entries["task"])
+
+
+def _only_document(path: Path, wanted: str) -> Document:
+    if path.is_dir() or path.suffix == ".npz":
+        raise AtlasError(f"{path}: a file with one {wanted} is needed")
+    documents = read_documents(path)
+    if len(documents) != 1:
+        raise AtlasError(f"{path}: one {wanted} is needed, and the file holds {len(documents)} documents")
+    return documents[0]
+
+
+def save(problem: Problem | Sequence[Problem], path: Path | str) -> None:
+    """Write a problem as a readable file; several as one file of many documents, or into a folder, one file each."""
+    path = Path(path)
+    problems = [problem] if isinstance(problem, Problem) else list(problem)
+    if path.suffix in YAML_SUFFIXES:
+        write_whole(path, "---\n".join(map(format_problem, problems)))
+    elif path.suffix:
+        raise AtlasError(f"{path}: problems are written to {' or '.join(YAML_SUFFIXES)} files, or into a folder")
+    else:
+        for number, name in enumerate(_file_names(problems)):
+            write_whole(path / f"{name}.yaml", format_problem(problems[number]))
+
+
+def _file_names(problems: Sequence[Problem]) -> list[str]:
+    """Names of problems where they have one, else numbers that sort."""
+    width = len(str(len(problems)))
+    names = [getattr(p, "name", "") or f"{i:0{width}d}" for i, p in enumerate(problems, start=1)]
+    for name in names:
+        if names.count(name) > 1:
+            raise AtlasError(f"two problems are called '{name}': they cannot be written into one folder")
+    return names
+
+
+def format_problem(problem: Problem) -> str:
+    """A problem as a YAML document."""
+    about = problem.about if isinstance(problem, NamedProblem) else About()
+    carried = int(problem.level.carrying)
+    parts = [
+        _line("name", about.name) if about.name else "",
+        _line("tags", list(about.tags), flow=None) if about.tags else "",
+        _line("notes", about.notes) if about.notes else "",
+        "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(problem.level).splitlines()),
+        _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
+        _line("task", format_task(problem.task, VOCABULARY)),
+    ]
+    return "".join(parts)
+
+
+def _line(key: str, value: Any, flow: bool | None = False) -> str:
+    return yaml.safe_dump({key: value}, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=100)
