@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import toys
 from atlas.config import ACCELConfig, BufferConfig, DRConfig, PLRConfig
-from atlas.types import Outcome, Partial, Problem, Proposal
-from atlas.ued.supply import Supply
+from atlas.types import Outcome, Proposal
 from atlas.ued.teachers import TEACHERS
 
 NUM_ENVS, NUM_EVAL, CAPACITY = 4, 6, 16
@@ -28,23 +28,7 @@ CONFIGS = {
 }
 
 
-def sample(key, batch):
-    return Problem(level=jax.random.bits(key, (batch,), jnp.uint32) | 1, task=jnp.zeros(batch, jnp.int8))
-
-
-def edit(key, problem, lineage, partial):
-    """The child is its parent plus what partial progress says; it counts its edits in the task."""
-    child = Problem(level=problem.level + partial.level, task=problem.task + 1)
-    return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1)
-
-
-SUPPLY = Supply(
-    sample=sample,
-    edit=edit,
-    partial=Partial(level=jnp.uint32(0), task_state=jnp.int8(0), valid=jnp.array(False)),
-    max_edits=2,
-    num_envs=NUM_ENVS,
-)
+SUPPLY = toys.supply(NUM_ENVS)
 
 
 class Iteration(NamedTuple):
@@ -60,14 +44,13 @@ class Iteration(NamedTuple):
 def outcome_of(key, problems, envs):
     """Scores and counts that depend on the problem alone, a fifth of them trivial."""
     number = problems.level[:envs]
-    one = Partial(level=jnp.uint32(2), task_state=jnp.int8(1), valid=jnp.array(True))
     return Outcome(
         score=(number % 1009).astype(jnp.float32),
         best_return=(number % 2).astype(jnp.float32),
         attempts=jnp.full(envs, 2, jnp.int32),
         solves=(number % 3).astype(jnp.int32),
-        trivial=number % 5 == 0,
-        partial=jax.tree.map(lambda x: jnp.broadcast_to(x, (envs,)), one),
+        trivial=toys.is_trivial(number),
+        partial=toys.progress(envs),
     )
 
 
@@ -192,7 +175,7 @@ def test_trivial_problems_never_enter(worked):
         buffer = teacher.memory(i.after)
         if buffer is not None:
             kept = buffer.problems.level[buffer.records.filled]
-            assert not np.any(kept % 5 == 0)
+            assert not np.any(toys.is_trivial(kept))
     assert any(i.outcome.trivial.any() for i in seen)
 
 

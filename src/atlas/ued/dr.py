@@ -27,6 +27,8 @@ class DR:
     config: DRConfig
     supply: Supply
     score: ClassVar[str] = "constant"
+    only_scores: ClassVar[bool] = False
+    """Every iteration trains."""
 
     @property
     def pool(self) -> int:

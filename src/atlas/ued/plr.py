@@ -39,6 +39,16 @@ class PLR:
         return self.config.score
 
     @property
+    def only_scores(self) -> bool:
+        """Whether some iterations only score their problems."""
+        return not self.config.train_on_new
+
+    @property
+    def num_train(self) -> int:
+        """Problems in a batch of replayed ones."""
+        return self.supply.num_envs
+
+    @property
     def num_eval(self) -> int:
         """Problems in a batch of new ones."""
         if self.config.train_on_new:

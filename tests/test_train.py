@@ -1,0 +1,139 @@
+"""The training step with a toy student: what happens in which iteration, for every teacher."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import toys
+from atlas.config import ACCELConfig, BufferConfig, DRConfig, PLRConfig
+from atlas.train import KINDS, NEVER, Trainer
+from atlas.ued.scores import SCORES
+from atlas.ued.teachers import TEACHERS
+
+NUM_ENVS, CAPACITY = 4, 16
+BUFFER = BufferConfig(capacity=CAPACITY)
+CONFIGS = {
+    "dr": DRConfig(pool=3),
+    "plr robust": PLRConfig(num_eval=6, buffer=BUFFER),
+    "plr": PLRConfig(train_on_new=True, buffer=BUFFER),
+    "accel": ACCELConfig(replay_prob=0.7, num_eval=6, buffer=BUFFER),
+    "accel one shape": ACCELConfig(replay_prob=0.7, buffer=BUFFER),
+}
+
+
+@cache
+def trainer(name, spoil_at=None):
+    """A trainer with a toy student, whose update number `spoil_at` goes wrong."""
+    config = CONFIGS[name]
+    teacher = TEACHERS[config.name](config, toys.supply(NUM_ENVS))
+    return Trainer(teacher, toys.student(teacher.pool, spoil_at), SCORES[teacher.score])
+
+
+@cache
+def stepper(name):
+    return jax.jit(trainer(name).step)
+
+
+def history(name, iterations=40, seed=0):
+    """States before and after, and metrics, of each iteration."""
+    state = trainer(name).init(jax.random.key(seed))
+    seen = []
+    for _ in range(iterations):
+        after, metrics = stepper(name)(state)
+        seen.append((state, after, jax.device_get(metrics)))
+        state = after
+    return seen
+
+
+@pytest.fixture(scope="module", params=list(CONFIGS))
+def run(request):
+    return request.param, history(request.param)
+
+
+def kind(metrics):
+    return KINDS[int(np.argmax(metrics.iterations))]
+
+
+def test_parameters_change_exactly_when_the_teacher_trains(run):
+    name, seen = run
+    on_new = name in ("dr", "plr")
+    for before, after, metrics in seen:
+        changed = int(after.params["updates"]) - int(before.params["updates"])
+        assert changed == metrics.trained == (on_new or kind(metrics) == "replayed")
+        if not changed:
+            jax.tree.map(np.testing.assert_array_equal, before.params, after.params)
+            jax.tree.map(np.testing.assert_array_equal, before.optimiser, after.optimiser)
+
+
+def test_each_teacher_has_its_kinds_of_iterations(run):
+    name, seen = run
+    kinds = {kind(metrics) for *_, metrics in seen}
+    expected = {"dr": {"new"}, "plr robust": {"new", "replayed"}, "plr": {"new", "replayed"}}
+    assert kinds == expected.get(name, set(KINDS))
+
+
+def test_iterations_are_counted(run):
+    _, seen = run
+    final = seen[-1][1]
+    assert int(final.iterations) == len(seen)
+    assert int(final.trained) == sum(int(metrics.trained) for *_, metrics in seen) == int(final.params["updates"])
+
+
+def test_metrics_count_problems_and_episodes(run):
+    name, seen = run
+    for *_, metrics in seen:
+        sizes = {"dr": NUM_ENVS, "plr": NUM_ENVS, "accel one shape": NUM_ENVS}
+        expected = sizes.get(name, NUM_ENVS if kind(metrics) == "replayed" else 6)
+        assert metrics.problems.sum() == expected
+        assert metrics.attempts.sum() == expected * (toys.ROLLOUT // toys.STEP_LIMIT)
+        assert 0 <= metrics.solves.sum() <= metrics.attempts.sum()
+
+
+def test_trivial_problems_never_enter(run):
+    name, seen = run
+    buffer = trainer(name).teacher.memory(seen[-1][1].teacher)
+    if buffer is not None:
+        kept = np.asarray(buffer.problems.level)[np.asarray(buffer.records.filled)]
+        assert len(kept) > 0
+        assert not toys.is_trivial(kept).any()
+        assert sum(metrics.trivial.sum() for *_, metrics in seen) > 0
+
+
+def same(a, b):
+    jax.tree.map(lambda x, y: np.testing.assert_array_equal(*map(plain, (x, y))), a, b)
+
+
+def plain(leaf):
+    return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_how_iterations_are_grouped_changes_nothing(name):
+    """Also: the same seed gives the same state."""
+    seen = history(name, iterations=11)
+    many = jax.jit(trainer(name).steps)
+    state = trainer(name).init(jax.random.key(0))
+    state, first = many(state, jnp.int32(4))
+    state, second = many(state, jnp.int32(7))
+    same(state, seen[-1][1])
+    total = np.sum([metrics.iterations for *_, metrics in seen], axis=0)
+    np.testing.assert_array_equal(first.iterations + second.iterations, total)
+
+
+def test_another_seed_gives_another_run():
+    one, other = history("accel", 3)[-1][1], history("accel", 3, seed=1)[-1][1]
+    assert not np.array_equal(one.params["noise"], other.params["noise"])
+
+
+def test_the_first_loss_that_is_no_number_is_reported():
+    spoilt = trainer("accel", spoil_at=2)
+    _, metrics = jax.jit(spoilt.steps)(spoilt.init(jax.random.key(0)), jnp.int32(30))
+    trained = [number for number, (*_, one) in enumerate(history("accel", 30), start=1) if int(one.trained)]
+    assert int(metrics.bad) == trained[1]
+
+
+def test_no_loss_is_bad_in_a_healthy_run(run):
+    assert all(metrics.bad == NEVER for *_, metrics in run[1])

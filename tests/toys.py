@@ -1,0 +1,77 @@
+"""The smallest supply and student there can be: problems are numbers, and learning is counting."""
+
+import jax
+import jax.numpy as jnp
+
+from atlas.struct import Struct
+from atlas.train import Play, Student
+from atlas.types import Partial, Problem
+from atlas.ued.scores import Played
+from atlas.ued.supply import Supply
+
+STEP_LIMIT, ROLLOUT = 3, 7
+
+
+def sample(key, batch):
+    return Problem(level=jax.random.bits(key, (batch,), jnp.uint32) | 1, task=jnp.zeros(batch, jnp.int8))
+
+
+def edit(key, problem, lineage, partial):
+    """The child is its parent plus what partial progress says; it counts its edits in the task."""
+    child = Problem(level=problem.level + partial.level, task=problem.task + 1)
+    return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1)
+
+
+def supply(num_envs):
+    return Supply(
+        sample=sample,
+        edit=edit,
+        partial=Partial(level=jnp.uint32(0), task_state=jnp.int8(0), valid=jnp.array(False)),
+        max_edits=2,
+        num_envs=num_envs,
+    )
+
+
+def is_trivial(number):
+    return number % 5 == 0
+
+
+def progress(batch):
+    """The same partial progress on every problem."""
+    one = Partial(level=jnp.uint32(2), task_state=jnp.int8(1), valid=jnp.array(True))
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch,)), one)
+
+
+class Losses(Struct):
+    total: jax.Array
+
+
+def student(pool=1, spoil_at=None):
+    """It counts its updates and remembers what it trained on; the update `spoil_at` gives a loss that is no number."""
+
+    def init(key):
+        return {"updates": jnp.int32(0), "noise": jax.random.normal(key, (3,))}, {"seen": jnp.uint32(0)}
+
+    def play(key, params, problems, resume):
+        number = problems.level[::pool]
+        shape = (ROLLOUT, len(number))
+        step = jnp.arange(1, ROLLOUT + 1)[:, None]
+        done = jnp.broadcast_to(step % STEP_LIMIT == 0, shape)
+        accepted = done & (jax.random.uniform(key, shape) < 0.5)
+        value = jax.random.normal(key, shape) + params["noise"][0]
+        played = Played(value=value, advantage=-value, reward=accepted * 1.0, done=done, accepted=accepted)
+        return Play(
+            rollout=number,
+            played=played,
+            trivial=is_trivial(number),
+            partial=progress(len(number)),
+            resume=resume,
+        )
+
+    def learn(key, params, optimiser, rollout):
+        updates = params["updates"] + 1
+        loss = jnp.where(updates == (spoil_at or -1), jnp.nan, 1.0)
+        noise = params["noise"] + 0.01 * jax.random.normal(key, (3,))
+        return {"updates": updates, "noise": noise}, {"seen": rollout[0]}, Losses(total=loss)
+
+    return Student(init=init, play=play, learn=learn, no_losses=Losses(total=jnp.zeros(())))
