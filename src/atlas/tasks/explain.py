@@ -10,8 +10,8 @@ import numpy as np
 
 from atlas.errors import AtlasError
 from atlas.tasks.english import english
-from atlas.tasks.english_words import gerund
 from atlas.tasks.explain_prose import prose
+from atlas.tasks.explain_words import Words
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, Transition
 from atlas.tasks.view import Machine, TaskView, view
 from atlas.types import Vocabulary
@@ -23,7 +23,7 @@ def explain(task: Any, vocabulary: Vocabulary) -> str:
     """The task in words: a sentence where one says it exactly, else numbered steps."""
     seen = view(task)
     if seen.is_flat and _is_sparse(seen.machines[0]):
-        text = prose(seen.machines[0], _Words(vocabulary))
+        text = prose(seen.machines[0], Words(vocabulary))
         if text is not None and _says(text, seen, vocabulary):
             return text
     return steps(seen, vocabulary)
@@ -59,32 +59,9 @@ def _machine_shape(machine: Machine, order: list[int]) -> list[Any]:
     return [rows, [machine.outcome[u] for u in states]]
 
 
-class _Words:
-    """Literals and guards as phrases."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.phrases = vocabulary.phrases
-
-    def command(self, literal: int) -> str:
-        """`go to a ball`."""
-        return self.phrases[literal - 1]
-
-    def doing(self, literal: int) -> str:
-        """`going to a ball`, `not going to a ball`."""
-        verb, _, rest = self.phrases[abs(literal) - 1].partition(" ")
-        return ("not " if literal < 0 else "") + gerund(verb) + " " + rest
-
-    def guard(self, literals: Any) -> str:
-        """`go to a ball while picking up a key and not opening a door`."""
-        first = next((x for x in literals if x > 0), None)
-        rest = [x for x in literals if x > 0 and x != first] + [x for x in literals if x < 0]
-        base = "wait" if first is None else self.command(first)
-        return base + (" while " + " and ".join(map(self.doing, dict.fromkeys(rest))) if rest else "")
-
-
 def steps(seen: TaskView, vocabulary: Vocabulary) -> str:
     """The task as numbered steps, its machines as sections."""
-    words = _Words(vocabulary)
+    words = Words(vocabulary)
     if seen.is_flat:
         return "\n".join(_section(seen.machines[0], words, {}, is_root=True))
     others = [m for m in range(len(seen.machines)) if m != seen.root]
@@ -95,7 +72,7 @@ def steps(seen: TaskView, vocabulary: Vocabulary) -> str:
     return "\n".join(lines)
 
 
-def _section(machine: Machine, words: _Words, routines: dict[int, int], is_root: bool) -> list[str]:
+def _section(machine: Machine, words: Words, routines: dict[int, int], is_root: bool) -> list[str]:
     if machine.outcome[0] != RUNNING:
         return [f"1. {_OUTCOMES[machine.outcome[0]].capitalize()}."]
     number = {u: n for n, u in enumerate(machine.running, start=1)}
@@ -136,3 +113,8 @@ def _sequel(edge: Transition, machine: Machine, number: dict[int, int], routines
     usual = float(outcome == ACCEPTED and is_root)
     reward = "" if edge.reward == usual else f" (reward {np.float32(edge.reward)})"
     return f"{call}, then {where}{reward}"
+
+
+def is_prose(text: str) -> bool:
+    """Whether an explanation is made of sentences, not of numbered steps."""
+    return not text.startswith(("1.", "Main task:"))

@@ -3,20 +3,11 @@
 The phrases are proposals: `explain` keeps them only if they are read back as the same machine.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
+from atlas.tasks.explain_words import Words
 from atlas.tasks.rm import REJECTED, RUNNING, Transition
 from atlas.tasks.view import Machine
-
-
-class Words(Protocol):
-    """How literals are said."""
-
-    def command(self, literal: int) -> str: ...
-
-    def doing(self, literal: int) -> str: ...
-
-    def guard(self, literals: Any) -> str: ...
 
 
 class _Block(NamedTuple):

@@ -29,9 +29,11 @@ _MOST_STATES = 2_000
 
 def ltlf(text: str, vocabulary: Vocabulary) -> RewardMachine:
     """The machine of a formula. Exact for all labels, also those that the vocabulary calls impossible."""
-    formula = parse(text, vocabulary.ids)
     progression = _Progression()
-    automaton = progression.automaton(formula)
+    try:
+        automaton = progression.automaton(parse(text, vocabulary.ids))
+    except RecursionError:
+        raise AtlasError("the formula is nested too deeply: split it into several tasks") from None
     if not accepts(automaton):
         raise AtlasError(
             f"'{text.strip()}' can never be accepted: nothing that happens in finite time settles it for good "

@@ -19,6 +19,13 @@ class Machine(NamedTuple):
         """The edges out of a state, in their order."""
         return [edge for edge in self.edges if edge.source == u]
 
+    def reachable(self) -> list[int]:
+        """The states that a path of edges leads to, guards ignored, in the order of a walk in breadth."""
+        found = [0]
+        for u in found:
+            found += dict.fromkeys(e.target for e in self.leaving(u) if e.target not in found)
+        return found
+
     def name(self, u: int) -> str:
         """`u0`, `uA`, `uR`."""
         return state_name(u, self.outcome[u])
