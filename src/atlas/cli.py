@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from atlas.errors import AtlasError, nearest
 
 COMMANDS: dict[str, str] = {
+    "show": "look at a problem, a level or a set",
     "trace": "replay actions in a problem and tell every moment",
     "play": "play a problem with the keyboard",
     "presets": "list the experiments that come with ATLAS, or print one whole",

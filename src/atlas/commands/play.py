@@ -1,7 +1,8 @@
 """`atlas play`: a problem on the keyboard, in the terminal."""
 
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,10 +53,13 @@ def main(argv: list[str]) -> int:
     from atlas.runs.choose import choose
 
     game = Game(choose(args.file, args.name, args.index))
-    with _raw_terminal() as read_key:
-        while game.running:
+    with _raw_terminal() as keys:
+        _show(game.screen())
+        for key in keys:
+            game.press(key)
+            if not game.running:
+                break
             _show(game.screen())
-            game.press(read_key())
     print(game.summary())
     return 0
 
@@ -66,6 +70,7 @@ class Game:
     def __init__(self, subject: "Problem | Level") -> None:
         self.subject = subject
         self.running = True
+        self._instruction = _explain(subject)
         self.episode: Episode
         self.total: float
         self._restart()
@@ -100,8 +105,9 @@ class Game:
     def _title(self) -> str:
         from rich.markup import escape
 
-        name = getattr(self.subject, "name", "") or "a level"
-        return f"[bold]{escape(name)}[/]   step {self.episode.steps}   return {self.total:g}"
+        name = getattr(self.subject, "name", "")
+        words = f"\n{escape(self._instruction)}" if self._instruction else ""
+        return f"[bold]{escape(name) or 'level'}[/]   step {self.episode.steps}   return {self.total:g}{words}"
 
     def _panel(self) -> "RenderableType":
         from rich.console import Group
@@ -148,6 +154,15 @@ class Game:
         )
 
 
+def _explain(subject: "Problem | Level") -> str:
+    """The task in English; nothing for a level without one."""
+    from atlas.domains.minigrid.alphabet import VOCABULARY
+    from atlas.tasks.explain import explain
+    from atlas.types import Problem
+
+    return explain(subject.task, VOCABULARY) if isinstance(subject, Problem) else ""
+
+
 def _label(label: frozenset[str]) -> list[str]:
     from atlas.replay import most_specific
 
@@ -167,7 +182,7 @@ def _show(screen: Any) -> None:
 
 
 @contextmanager
-def _raw_terminal() -> Iterator[Callable[[], str]]:
+def _raw_terminal() -> Iterator[Iterator[str]]:
     """Single keys instead of lines, on a screen of its own; the terminal is put back whatever happens."""
     import termios
     import tty
@@ -177,15 +192,21 @@ def _raw_terminal() -> Iterator[Callable[[], str]]:
     try:
         tty.setraw(number)
         sys.stdout.write("\x1b[?1049h\x1b[?25l")
-        yield lambda: _read_key(number)
+        yield _keys(number)
     finally:
         termios.tcsetattr(number, termios.TCSADRAIN, before)
         sys.stdout.write("\x1b[?25h\x1b[?1049l")
         sys.stdout.flush()
 
 
-def _read_key(number: int) -> str:
-    """One key: an arrow comes as several bytes at once. The end of input reads as quitting."""
+def _keys(number: int) -> Iterator[str]:
+    """Keys as they are pressed, until the input ends."""
     import os
 
-    return os.read(number, 16).decode(errors="ignore") or QUIT[0]
+    while data := os.read(number, 64):
+        yield from split_keys(data.decode(errors="ignore"))
+
+
+def split_keys(data: str) -> list[str]:
+    """What a terminal sent at once, key by key: an arrow is several characters."""
+    return re.findall(r"\x1b[\[O].|.", data, re.DOTALL)

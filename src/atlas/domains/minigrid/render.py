@@ -1,6 +1,7 @@
 """Levels as pictures: PNG through pillow, SVG as text. They look like Minigrid, the view of the agent lit up."""
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -133,6 +134,34 @@ def same_size(frames: Sequence[Image.Image]) -> list[Image.Image]:
     for page, picture in zip(pages, frames, strict=True):
         page.paste(picture, (0, 0))
     return pages
+
+
+def sheet(pictures: Sequence[Image.Image], columns: int) -> Image.Image:
+    """Pictures in rows on one page."""
+    pages = same_size(pictures)
+    width, height = pages[0].size
+    page = Image.new("RGB", (width * min(columns, len(pages)), height * -(-len(pages) // columns)), PAGE)
+    for number, picture in enumerate(pages):
+        page.paste(picture, (width * (number % columns), height * (number // columns)))
+    return page
+
+
+def svg_row(pictures: Sequence[str], gap: int = 16) -> str:
+    """SVG pictures side by side, as one."""
+    left, height, placed = 0.0, 0.0, []
+    for picture in pictures:
+        width, tall = (float(_attribute(picture, name)) for name in ("width", "height"))
+        placed.append(picture.replace("<svg ", f'<svg x="{left:g}" y="0" ', 1))
+        left, height = left + width + gap, max(height, tall)
+    size = f'width="{left - gap:g}" height="{height:g}" viewBox="0 0 {left - gap:g} {height:g}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "".join(placed) + "</svg>\n"
+
+
+def _attribute(picture: str, name: str) -> str:
+    """A number among the attributes of the outermost element."""
+    found = re.search(rf'<svg [^>]*\b{name}="([0-9.]+)', picture)
+    assert found, f"the picture does not say its {name}"
+    return found[1]
 
 
 def svg_level(level: Level, tile: int = 32, highlight: bool = True) -> str:

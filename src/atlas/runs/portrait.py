@@ -1,0 +1,105 @@
+"""What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from atlas.domains.minigrid import grid, render, terminal, text
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.domains.minigrid.grid import Level
+from atlas.runs.named import About
+from atlas.tasks.explain import explain
+from atlas.tasks.text import format_task
+from atlas.tasks.view import view
+from atlas.types import Problem
+
+Subject = Problem | Level
+
+
+def parts(subject: Subject) -> tuple[Level, Any, About]:
+    """The level, the task if there is one, and what is known about them."""
+    if isinstance(subject, Level):
+        return subject, None, About()
+    return subject.level, subject.task, getattr(subject, "about", About())
+
+
+def describe(subject: Subject) -> dict[str, Any]:
+    """Plain values, as JSON has them."""
+    level, task, about = parts(subject)
+    carried = int(level.carrying)
+    rows, cols = text.natural_cells(level).shape
+    told = {
+        "name": about.name,
+        "rows": rows,
+        "cols": cols,
+        "rooms": int(level.rooms),
+        "objects": count_objects(level),
+        "level": text.format_cells(level),
+        "carrying": None if carried == grid.NOTHING else grid.cell_name(carried),
+        "tags": list(about.tags),
+        "notes": about.notes,
+    }
+    if task is not None:
+        told |= {"task": format_task(task, VOCABULARY), "english": explain(task, VOCABULARY)}
+    return told
+
+
+def count_objects(level: Level) -> int:
+    """Objects in the grid, doors included."""
+    return int(np.isin(text.natural_cells(level) >> 3, grid.MOVABLE + grid.DOORS).sum())
+
+
+def portrait(subject: Subject, colour: bool = True) -> RenderableType:
+    """One problem for the terminal; without colours the level is drawn in letters."""
+    level, task, about = parts(subject)
+    rows: list[RenderableType] = []
+    if about.name or about.tags:
+        tags = f"  [dim]{escape(' '.join(about.tags))}[/]" if about.tags else ""
+        rows.append(f"[bold]{escape(about.name)}[/]{tags}")
+    rows += [escape(about.notes)] if about.notes else []
+    rows += [""] if rows else []
+    rows.append(terminal.level_text(level) if colour else Text(text.format_level(level)))
+    if colour and int(level.carrying) != grid.NOTHING:
+        carried = Table.grid(padding=(0, 1))
+        carried.add_row("carrying", terminal.object_text(int(level.carrying)))
+        rows.append(carried)
+    if task is not None:
+        rows += ["", escape(explain(task, VOCABULARY))]
+    return Group(*rows)
+
+
+def overview(subjects: Sequence[Subject]) -> Table:
+    """A set, one line a problem."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column, side in (("", "right"), ("name", "left"), ("size", "right"), ("rooms", "right"), ("objects", "right")):
+        table.add_column(column, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("states", justify="right")
+    table.add_column("task")
+    for number, subject in enumerate(subjects):
+        level, task, about = parts(subject)
+        rows, cols = text.natural_cells(level).shape
+        states = sum(len(machine.outcome) for machine in view(task).machines) if task is not None else 0
+        table.add_row(
+            str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(count_objects(level)),
+            str(states or ""), escape(explain(task, VOCABULARY)) if task is not None else "",
+        )  # fmt: skip
+    return table
+
+
+def picture(subject: Subject, tile: int = 32) -> Image.Image:
+    """One problem as an image."""
+    level, _, about = parts(subject)
+    return render.frame(level, caption=about.name, tile=tile)
+
+
+def svg(subject: Subject, tile: int = 32) -> str:
+    """One problem as SVG text."""
+    level, _, _ = parts(subject)
+    return render.svg_level(level, tile)
