@@ -10,9 +10,8 @@ import numpy as np
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError
-from atlas.tasks import hrm
 from atlas.tasks.hrm import MAX_NODES, Hierarchy
-from atlas.tasks.rm import UNUSED, RewardMachine, transitions
+from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.types import Problem
 
 PADDING: Final = {"cells": grid.OUTSIDE_CELL, "target": UNUSED, "call": UNUSED, "chain": UNUSED}
@@ -32,12 +31,18 @@ def stack(problems: Sequence[Problem]) -> Problem:
 
 
 def _as_hierarchy(task: RewardMachine | Hierarchy) -> Hierarchy:
-    """A flat machine as the only machine of a hierarchy."""
+    """A flat machine as the only machine of a hierarchy: every way out of a state is one plain edge."""
     if isinstance(task, Hierarchy):
         return task
-    outcome = np.asarray(task.outcome)
-    terminal = [np.flatnonzero(outcome == result).tolist() for result in (1, 2)]
-    return hrm.hierarchy([transitions(task)], 0, *terminal)
+    machine = {field.name: np.asarray(getattr(task, field.name))[None] for field in fields(task)}
+    is_edge = machine["target"] != UNUSED
+    edges = np.arange(is_edge.shape[-1], dtype=np.int8)
+    return Hierarchy.unchecked(
+        **machine,
+        call=np.full_like(machine["target"], UNUSED),
+        root=np.int8(0),
+        chain=np.where(is_edge, edges, np.int8(UNUSED))[..., None],
+    )
 
 
 def _check_nodes(tasks: Sequence[Hierarchy]) -> None:
