@@ -29,12 +29,13 @@ def trainer(name, spoil_at=None):
     """A trainer with a toy student, whose update number `spoil_at` goes wrong."""
     config = CONFIGS[name]
     teacher = TEACHERS[config.name](config, toys.supply(NUM_ENVS))
-    return Trainer(teacher, toys.student(teacher.pool, spoil_at), SCORES[teacher.score])
+    return Trainer(teacher, SCORES[teacher.score], **toys.student(teacher.pool, spoil_at))
 
 
 @cache
-def stepper(name):
-    return jax.jit(trainer(name).step)
+def stepper(name, spoil_at=None):
+    """Several iterations in one call; compiled once for any number of them."""
+    return jax.jit(trainer(name, spoil_at).steps)
 
 
 def history(name, iterations=40, seed=0):
@@ -42,7 +43,7 @@ def history(name, iterations=40, seed=0):
     state = trainer(name).init(jax.random.key(seed))
     seen = []
     for _ in range(iterations):
-        after, metrics = stepper(name)(state)
+        after, metrics = stepper(name)(state, jnp.int32(1))
         seen.append((state, after, jax.device_get(metrics)))
         state = after
     return seen
@@ -114,7 +115,7 @@ def plain(leaf):
 def test_how_iterations_are_grouped_changes_nothing(name):
     """Also: the same seed gives the same state."""
     seen = history(name, iterations=11)
-    many = jax.jit(trainer(name).steps)
+    many = stepper(name)
     state = trainer(name).init(jax.random.key(0))
     state, first = many(state, jnp.int32(4))
     state, second = many(state, jnp.int32(7))
@@ -130,7 +131,7 @@ def test_another_seed_gives_another_run():
 
 def test_the_first_loss_that_is_no_number_is_reported():
     spoilt = trainer("accel", spoil_at=2)
-    _, metrics = jax.jit(spoilt.steps)(spoilt.init(jax.random.key(0)), jnp.int32(30))
+    _, metrics = stepper("accel", 2)(spoilt.init(jax.random.key(0)), jnp.int32(30))
     trained = [number for number, (*_, one) in enumerate(history("accel", 30), start=1) if int(one.trained)]
     assert int(metrics.bad) == trained[1]
 

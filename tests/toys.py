@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from atlas.struct import Struct
-from atlas.train import Play, Student
+from atlas.train import Play
 from atlas.types import Partial, Problem
 from atlas.ued.scores import Played
 from atlas.ued.supply import Supply
@@ -49,7 +49,7 @@ class Losses(Struct):
 def student(pool=1, spoil_at=None):
     """It counts its updates and remembers what it trained on; the update `spoil_at` gives a loss that is no number."""
 
-    def init(key):
+    def begin(key):
         return {"updates": jnp.int32(0), "noise": jax.random.normal(key, (3,))}, {"seen": jnp.uint32(0)}
 
     def play(key, params, problems, resume):
@@ -74,4 +74,4 @@ def student(pool=1, spoil_at=None):
         noise = params["noise"] + 0.01 * jax.random.normal(key, (3,))
         return {"updates": updates, "noise": noise}, {"seen": rollout[0]}, Losses(total=loss)
 
-    return Student(init=init, play=play, learn=learn, no_losses=Losses(total=jnp.zeros(())))
+    return {"begin": begin, "play": play, "learn": learn, "no_losses": Losses(total=jnp.zeros(()))}

@@ -34,22 +34,6 @@ class Play(Struct):
     """What the next rollout may continue from; None where every rollout starts anew."""
 
 
-@dataclass(frozen=True)
-class Student:
-    """Who plays and learns, as pure functions."""
-
-    init: Callable[[Key[Array, ""]], tuple[Any, Any]]
-    """Parameters and the state of their optimiser."""
-    play: Callable[[Key[Array, ""], Any, Any, Any], Play]
-    """From (key, parameters, problems, resume): a rollout on a batch of problems."""
-    learn: Callable[[Key[Array, ""], Any, Any, Any], tuple[Any, Any, Any]]
-    """From (key, parameters, optimiser, rollout): both of them updated, and a struct of losses."""
-    no_losses: Any
-    """Losses that are all zero."""
-    resume: Any = None
-    """What the very first rollout continues from."""
-
-
 class TrainState(Struct):
     """Everything that a run is made of."""
 
@@ -83,22 +67,31 @@ class Metrics(Struct):
 
 @dataclass(frozen=True)
 class Trainer:
-    """A run as pure functions: `init(key)`, `step(state)`, `steps(state, n)`."""
+    """A run as pure functions: `init(key)`, `step(state)`, `steps(state, n)`. It is handed who takes part."""
 
     teacher: Any
-    student: Student
     score: ScoreFn
+    begin: Callable[[Key[Array, ""]], tuple[Any, Any]]
+    """The student at birth: parameters and the state of their optimiser."""
+    play: Callable[[Key[Array, ""], Any, Any, Any], Play]
+    """From (key, parameters, problems, resume): a rollout on a batch of problems."""
+    learn: Callable[[Key[Array, ""], Any, Any, Any], tuple[Any, Any, Any]]
+    """From (key, parameters, optimiser, rollout): both of them updated, and a struct of losses."""
+    no_losses: Any
+    """Losses that are all zero."""
+    resume: Any = None
+    """What the very first rollout continues from."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
         key, key_student, key_teacher = jax.random.split(key, 3)
-        params, optimiser = self.student.init(key_student)
+        params, optimiser = self.begin(key_student)
         return TrainState(
             key=key,
             params=params,
             optimiser=optimiser,
             teacher=self.teacher.init(key_teacher),
-            resume=self.student.resume,
+            resume=self.resume,
             iterations=jnp.int32(0),
             trained=jnp.int32(0),
         )
@@ -135,7 +128,7 @@ class Trainer:
             solves=zeros,
             score=jnp.zeros(len(KINDS)),
             trained=jnp.int32(0),
-            losses=self.student.no_losses,
+            losses=self.no_losses,
             bad=jnp.int32(NEVER),
         )
 
@@ -144,7 +137,7 @@ class Trainer:
     ) -> tuple[TrainState, Metrics]:
         key_propose, key_play, key_learn = jax.random.split(key, 3)
         teacher, proposal = _either(train, lambda train: self.teacher.propose(key_propose, state.teacher, train))
-        play = self.student.play(key_play, state.params, proposal.problems, state.resume)
+        play = self.play(key_play, state.params, proposal.problems, state.resume)
         proposal = _first_of_each_pool(proposal, self.teacher.pool)
         outcome = assess(self.score, play.played, play.trivial, play.partial, proposal)
         params, optimiser, losses = _either(train, lambda train: self._learn(key_learn, state, play.rollout, train))
@@ -160,8 +153,8 @@ class Trainer:
 
     def _learn(self, key: Key[Array, ""], state: TrainState, rollout: Any, train: bool) -> tuple[Any, Any, Any]:
         if not train:
-            return state.params, state.optimiser, self.student.no_losses
-        return self.student.learn(key, state.params, state.optimiser, rollout)
+            return state.params, state.optimiser, self.no_losses
+        return self.learn(key, state.params, state.optimiser, rollout)
 
 
 def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any:

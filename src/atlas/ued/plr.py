@@ -90,11 +90,12 @@ class PLR:
         return Proposal(problems=problems, lineage=lineage, slots=slots, record=record)
 
     def observe(self, state: PLRState, proposal: Proposal, outcome: Outcome) -> PLRState:
-        """Replayed problems get their records updated; the others may enter."""
-        buffer = buffers.update(state.buffer, proposal.slots, outcome)
-        buffer = buffers.insert(
-            buffer, proposal.problems, proposal.lineage, outcome, proposal.slots < 0, self.config.buffer
-        )
+        """Replayed problems get their records updated, the others may enter: where sizes differ they tell which."""
+        buffer, new, size = state.buffer, proposal.slots < 0, len(proposal.slots)
+        if size == self.num_train:
+            buffer = buffers.update(buffer, proposal.slots, outcome)
+        if size == self.num_eval:
+            buffer = buffers.insert(buffer, proposal.problems, proposal.lineage, outcome, new, self.config.buffer)
         return state.replace(buffer=buffer.replace(clock=buffer.clock + 1))
 
     def memory(self, state: PLRState) -> Buffer:
