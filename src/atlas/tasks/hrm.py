@@ -20,7 +20,7 @@ from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.tasks import rm
 from atlas.tasks.names import machine_name
-from atlas.tasks.rm import ACCEPTED, UNUSED, RewardMachine, TaskSize
+from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition
 from atlas.types import Edit, Graph
 
 MAX_NODES = 127
@@ -210,6 +210,8 @@ class Hierarchies:
 
     sample: Callable[[Key[Array, ""], Bool[Array, "props"]], Hierarchy]
     edits: tuple[Edit[Any], ...] = ()
+    prefix: Callable[..., tuple[Hierarchy, Bool[Array, ""]]] = rm.uncut
+    suffix: Callable[..., tuple[Hierarchy, Bool[Array, ""]]] = rm.uncut
 
     def initial(self, task: Hierarchy) -> HierarchyState:
         return initial(task)
@@ -239,33 +241,113 @@ def hierarchy(
     rejecting: Iterable[int] = (rm.REJECT,),
 ) -> Hierarchy:
     """A hierarchy at its natural size from the `Transition`s of each machine; states as `rm.machine` numbers them."""
-    machines = [list(transitions) for transitions in machines]
-    accepting, rejecting = frozenset(accepting), frozenset(rejecting)
-    flat = [rm.machine(transitions, accepting, rejecting) for transitions in machines]
-    size = TaskSize(*(max(sizes) for sizes in zip(*(task.size for task in flat), strict=True)))
-    if len(flat) * size.states > MAX_NODES:
-        raise AtlasError(f"{len(flat)} machines x {size.states} states are too many: at most {MAX_NODES} are allowed")
-    call = np.full((len(flat), size.states, size.edges), UNUSED, np.int8)
-    for number, transitions in enumerate(machines):
-        for u, edges in enumerate(rm.arrange(transitions, accepting, rejecting)[0]):
-            call[number, u, : len(edges)] = [edge.call for edge in edges]
-    stacked: RewardMachine = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(rm.resize(task, size) for task in flat))
-    return assemble(stacked, call, root)
+    arranged = [rm.arrange(transitions, accepting, rejecting) for transitions in map(list, machines)]
+    need = TaskSize(
+        states=max(len(outcome) for _, outcome in arranged),
+        edges=max([1, *(len(edges) for leaving, _ in arranged for edges in leaving)]),
+        literals=max([1, *(len(edge.literals) for leaving, _ in arranged for edges in leaving for edge in edges)]),
+    )
+    return _assemble(arranged, root, need)
 
 
-def assemble(machines: RewardMachine, call: np.ndarray, root: int = 0) -> Hierarchy:
-    """A hierarchy from stacked machines and the callee of each edge; calls are checked, chains counted and listed."""
+Arranged = tuple[list[list[Transition]], list[int]]
+"""The edges that leave each state of a machine, and the outcome of each state."""
+
+
+def _assemble(arranged: Sequence[Arranged], root: int, size: TaskSize, ways: tuple[int, int] = (1, 1)) -> Hierarchy:
+    """Stack the machines, check the calls and list the chains, with room for at least `ways` (chains, links)."""
+    if len(arranged) * size.states > MAX_NODES:
+        raise AtlasError(f"{len(arranged)} machines x {size.states} states are too many: at most {MAX_NODES} may be")
+    call = np.full((len(arranged), size.states, size.edges), UNUSED, np.int8)
+    for machine, (leaving, _) in enumerate(arranged):
+        for u, edges in enumerate(leaving):
+            call[machine, u, : len(edges)] = [edge.call for edge in edges]
     check_calls(call, root)
-    slots, links = _count_chains(np.asarray(machines.target), call)
+    machines: RewardMachine = jax.tree.map(
+        lambda *leaves: jax.device_put(np.stack(leaves)),
+        *(rm.fill(edges, outcome, size) for edges, outcome in arranged),
+    )
     return Hierarchy(
         target=machines.target,
         guard=machines.guard,
         reward=machines.reward,
         outcome=machines.outcome,
-        call=jnp.asarray(call, jnp.int8),
-        root=jnp.int8(root),
-        chain=chains(machines.target, jnp.asarray(call, jnp.int8), slots, links),
+        call=jax.device_put(call),
+        root=jax.device_put(np.int8(root)),
+        chain=jax.device_put(_list_chains([leaving for leaving, _ in arranged], size.states, ways)),
     )
+
+
+def _list_chains(machines: Sequence[Sequence[Sequence[Transition]]], states: int, least: tuple[int, int]) -> np.ndarray:
+    """What `chains` gives, without tracing, at the smallest size that loses none."""
+
+    @functools.cache
+    def ways(machine: int, state: int) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for slot, edge in enumerate(machines[machine][state]):
+            found += [(slot,)] if edge.call == UNUSED else [(slot, *below) for below in ways(edge.call, 0)]
+        return found
+
+    listed = {(m, u): ways(m, u) for m, leaving in enumerate(machines) for u in range(len(leaving))}
+    slots = max([least[0], *(len(found) for found in listed.values())])
+    links = max([least[1], *(len(chain) for found in listed.values() for chain in found)])
+    table = np.full((len(machines), states, slots, links), UNUSED, np.int8)
+    for (machine, state), found in listed.items():
+        for slot, chain in enumerate(found):
+            table[machine, state, slot, : len(chain)] = chain
+    return table
+
+
+def machine_of(task: Hierarchy, number: int) -> RewardMachine:
+    """One machine of a hierarchy, its calls left out (not jittable)."""
+    fields = {name: getattr(task, name) for name in ("target", "guard", "reward", "outcome")}
+    return RewardMachine(**{name: jax.device_put(np.asarray(field)[number]) for name, field in fields.items()})
+
+
+def arranged(task: Hierarchy) -> list[Arranged]:
+    """The edges that leave each state of each machine, calls included, and the outcome of each state."""
+    call, target = np.asarray(task.call), np.asarray(task.target)
+    machines: list[Arranged] = []
+    for number in range(target.shape[0]):
+        leaving: list[list[Transition]] = [[] for _ in range(target.shape[1])]
+        used = call[number][target[number] != UNUSED]
+        for edge, callee in zip(rm.transitions(machine_of(task, number)), used, strict=True):
+            leaving[edge.source].append(edge._replace(call=int(callee)))
+        machines.append((leaving, [int(o) for o in np.asarray(task.outcome)[number]]))
+    return machines
+
+
+def natural_size(task: Hierarchy) -> HierarchySize:
+    """The smallest sizes that hold the hierarchy (not jittable)."""
+    target, chain = np.asarray(task.target), np.asarray(task.chain)
+    sizes = [rm.natural_size(machine_of(task, number)) for number in range(target.shape[0])]
+    used = (target != UNUSED).any(axis=(1, 2)) | (np.asarray(task.outcome) != RUNNING).any(axis=1)
+    is_link = chain != UNUSED
+    states, edges, literals = (max(column) for column in zip(*sizes, strict=True))
+    return HierarchySize(
+        machines=max([int(task.root), *map(int, used.nonzero()[0])]) + 1,
+        states=states,
+        edges=edges,
+        literals=literals,
+        chains=max(1, int(is_link[..., 0].sum(-1).max())),
+        links=max(1, int(is_link.sum(-1).max())),
+    )
+
+
+def resize(task: Hierarchy, size: HierarchySize) -> Hierarchy:
+    """The same hierarchy padded or trimmed to other sizes; an error says so if it does not fit (not jittable)."""
+    need = natural_size(task)
+    if any(n > s for n, s in zip(need, size, strict=True)):
+        raise AtlasError(
+            "the task does not fit: "
+            + ", ".join(f"{n} {name} of {s}" for n, s, name in zip(need, size, size._fields, strict=True) if n > s)
+        )
+    machines = [
+        (leaving[: need.states], outcome[: need.states]) for leaving, outcome in arranged(task)[: need.machines]
+    ]
+    blank: Arranged = ([[] for _ in range(size.states)], [RUNNING] * size.states)
+    filled = [*machines, *[blank] * (size.machines - need.machines)]
+    return _assemble(filled, int(task.root), TaskSize(*size[1:4]), size[4:])
 
 
 def check_calls(call: np.ndarray, root: int = 0) -> None:
@@ -290,19 +372,3 @@ def check_calls(call: np.ndarray, root: int = 0) -> None:
 
     for machine in range(machines):
         visit(machine, ())
-
-
-def _count_chains(target: np.ndarray, call: np.ndarray) -> tuple[int, int]:
-    """The most ways out of one state, and the most edges in one (calls are known to be acyclic)."""
-
-    @functools.cache
-    def count(machine: int, state: int) -> tuple[int, int]:
-        ways, links = 0, 0
-        for edge in np.nonzero(target[machine, state] != UNUSED)[0]:
-            callee = int(call[machine, state, edge])
-            more, below = (1, 0) if callee == UNUSED else count(callee, 0)
-            ways, links = ways + more, max(links, below + 1)
-        return ways, links
-
-    counts = [count(m, s) for m in range(target.shape[0]) for s in range(target.shape[1])]
-    return max(1, *(ways for ways, _ in counts)), max(1, *(links for _, links in counts))

@@ -97,7 +97,7 @@ def machine(
         edges=max([1, *map(len, leaving)]),
         literals=max([1, *(len(edge.literals) for edges in leaving for edge in edges)]),
     )
-    return _fill(leaving, outcome, size)
+    return fill(leaving, outcome, size)
 
 
 def arrange(
@@ -138,7 +138,8 @@ def _number(
     return number, outcome
 
 
-def _fill(leaving: Sequence[Sequence[Transition]], outcome: Sequence[int], size: TaskSize) -> RewardMachine:
+def fill(leaving: Sequence[Sequence[Transition]], outcome: Sequence[int], size: TaskSize) -> RewardMachine:
+    """A machine from the edges that leave each state and the outcome of each state; the rest is padding."""
     target = np.full(size[:2], UNUSED, np.int8)
     guard = np.zeros(size, np.int16)
     reward = np.zeros(size[:2], np.float32)
@@ -151,7 +152,7 @@ def _fill(leaving: Sequence[Sequence[Transition]], outcome: Sequence[int], size:
         target=jax.device_put(target),
         guard=jax.device_put(guard),
         reward=jax.device_put(reward),
-        outcome=jax.device_put(np.array(outcome, np.int8)),
+        outcome=jax.device_put(np.array([*outcome, *[RUNNING] * (size.states - len(outcome))], np.int8)),
     )
 
 
@@ -197,11 +198,12 @@ def reachable(task: RewardMachine) -> Bool[Array, "states"]:
 
 def natural_size(task: RewardMachine) -> TaskSize:
     """The smallest sizes that hold the task (not jittable)."""
-    used = np.asarray(used_states(task))
-    is_edge = np.asarray(task.target) != UNUSED
+    target, outcome = np.asarray(task.target), np.asarray(task.outcome)
+    is_edge = target != UNUSED
+    last = max(0, int(target.max()), *is_edge.any(axis=1).nonzero()[0], *(outcome != RUNNING).nonzero()[0])
     literals = (np.asarray(task.guard) != 0) & is_edge[:, :, None]
     return TaskSize(
-        states=int(used.nonzero()[0].max()) + 1,
+        states=int(last) + 1,
         edges=max(1, int(is_edge.sum(1).max())),
         literals=max(1, int(literals.sum(2).max())),
     )
@@ -210,22 +212,24 @@ def natural_size(task: RewardMachine) -> TaskSize:
 def resize(task: RewardMachine, size: TaskSize) -> RewardMachine:
     """The same task padded or trimmed to other sizes; an error says so if it does not fit.
 
-    Padding is jittable and takes batches. Trimming looks at the values of one task, so it is neither.
+    Padding is jittable; trimming looks at the values of the task, so it is not.
     """
     if any(new < old for new, old in zip(size, task.size, strict=True)):
         task = _trim(task, size)
     states, edges, literals = (new - old for new, old in zip(size, task.size, strict=True))
-
-    def pad(array: Array, value: int, *widths: int) -> Array:
-        batch = [(0, 0)] * (array.ndim - len(widths))
-        return jnp.pad(array, [*batch, *((0, w) for w in widths)], constant_values=value)
-
     return task.replace(
-        target=pad(task.target, UNUSED, states, edges),
-        guard=pad(task.guard, 0, states, edges, literals),
-        reward=pad(task.reward, 0, states, edges),
-        outcome=pad(task.outcome, RUNNING, states),
+        target=_pad(task.target, UNUSED, states, edges),
+        guard=_pad(task.guard, 0, states, edges, literals),
+        reward=_pad(task.reward, 0, states, edges),
+        outcome=_pad(task.outcome, RUNNING, states),
     )
+
+
+def _pad(array: Array, value: int, *widths: int) -> Array:
+    ends = [(0, width) for width in widths]
+    if isinstance(array, jax.core.Tracer):
+        return jnp.pad(array, ends, constant_values=value)
+    return jax.device_put(np.pad(np.asarray(array), ends, constant_values=value))
 
 
 def _trim(task: RewardMachine, size: TaskSize) -> RewardMachine:
@@ -239,7 +243,12 @@ def _trim(task: RewardMachine, size: TaskSize) -> RewardMachine:
     leaving: list[list[Transition]] = [[] for _ in range(need.states)]
     for edge in transitions(task):
         leaving[edge.source].append(edge)
-    return _fill(leaving, [int(o) for o in np.asarray(task.outcome)[: need.states]], need)
+    return fill(leaving, [int(o) for o in np.asarray(task.outcome)[: need.states]], need)
+
+
+def uncut(task: Any, state: Any) -> tuple[Any, Bool[Array, ""]]:
+    """Where hindsight is not wanted: the task as it is, which does not count as a part of it."""
+    return task, jnp.bool_(False)
 
 
 @dataclass(frozen=True)
@@ -248,6 +257,8 @@ class RewardMachines:
 
     sample: Callable[[Key[Array, ""], Bool[Array, "props"]], RewardMachine]
     edits: tuple[Edit[Any], ...] = ()
+    prefix: Callable[..., tuple[RewardMachine, Bool[Array, ""]]] = uncut
+    suffix: Callable[..., tuple[RewardMachine, Bool[Array, ""]]] = uncut
 
     def initial(self, task: RewardMachine) -> Int8[Array, ""]:
         return jnp.int8(0)
