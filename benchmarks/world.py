@@ -94,7 +94,7 @@ def random_levels(rng: np.random.Generator, batch: int) -> Level:
 
 def random_tasks(rng: np.random.Generator, batch: int, size: TaskSize) -> RewardMachine:
     """Every edge leads to the next state; the last one accepts."""
-    states, edges, literals = size
+    states, edges, _ = size
     chain = np.where(np.arange(states) < states - 1, np.arange(states) + 1, -1)
     guard = rng.integers(1, 890, (batch, *size)) * rng.choice([-1, 1], (batch, *size), p=[0.5, 0.5])
     guard[..., 0] = abs(guard[..., 0])

@@ -6,6 +6,7 @@ a state has a border of "outside", so every cell that can be seen or walked agai
 
 from typing import Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -41,14 +42,10 @@ from atlas.domains.minigrid.grid import (
     kind_of,
 )
 
-AHEAD: Final = np.repeat(np.arange(VIEW - 1, -1, -1, dtype=np.int32)[:, None], VIEW, axis=1)
-"""How many steps ahead of the agent each cell of the view lies."""
-ASIDE: Final = np.repeat(np.arange(VIEW, dtype=np.int32)[None] - VIEW // 2, VIEW, axis=0)
-"""How many steps to its right."""
-IS_OWN: Final = (AHEAD == 0) & (ASIDE == 0)
+OWN_ROW, OWN_COLUMN = VIEW - 1, VIEW // 2
 """Where the agent is in its view."""
-
-Offsets = int | np.ndarray
+IS_OWN: Final = np.zeros((VIEW, VIEW), bool)
+IS_OWN[OWN_ROW, OWN_COLUMN] = True
 
 
 def reset(level: Level) -> State:
@@ -76,13 +73,14 @@ def as_level(state: State) -> Level:
 
 def step(state: State, action: Int[Array, ""]) -> State:
     """The state after an action; one that is not possible changes nothing."""
-    place = _place(state, 1, 0)
-    ahead = state.cells.reshape(-1)[place]
+    place = _ahead(state)
+    ahead = state.cells[place]
     changed, carrying = _handle(ahead, state.carrying, action)
     moves = (action == FORWARD) & ((ahead == FLOOR_CELL) | (kind_of(ahead) == DOOR_OPEN))
     turn = (action == TURN_RIGHT).astype(jnp.int8) - (action == TURN_LEFT).astype(jnp.int8)
     return state.replace(
-        cells=state.cells.reshape(-1).at[place].set(changed).reshape(state.cells.shape),
+        # Indexed by row and column, not flat: a reshape would make XLA copy every grid at every step.
+        cells=state.cells.at[place].set(changed),
         position=state.position + moves * _heading(state.direction),
         direction=(state.direction + turn) & 3,
         carrying=carrying,
@@ -91,13 +89,25 @@ def step(state: State, action: Int[Array, ""]) -> State:
 
 def view(state: State) -> UInt8[Array, "5 5"]:
     """What the agent sees: itself at the bottom centre looking up, its own cell showing what it carries."""
-    seen = state.cells.reshape(-1)[_place(state, AHEAD, ASIDE)]
-    return jnp.where(IS_OWN, state.carrying, seen)
+    facing, seen = state.direction, window(state)
+    # One slice and four ways to turn it are twice as fast as a gather of 25 cells.
+    up, right, down, left = (jnp.rot90(seen, direction) for direction in (UP, RIGHT, DOWN, LEFT))
+    upright = jnp.where(facing < DOWN, jnp.where(facing == UP, up, right), jnp.where(facing == DOWN, down, left))
+    return jnp.where(IS_OWN, state.carrying, upright)
+
+
+def window(state: State) -> UInt8[Array, "5 5"]:
+    """The part of the grid that the agent sees, not turned: up is up, and its own cell is what it stands on."""
+    facing = state.direction
+    row, column = state.position.astype(jnp.int32) + BORDER
+    top = row - jnp.where(facing == UP, OWN_ROW, jnp.where(facing == DOWN, 0, OWN_COLUMN))
+    left = column - jnp.where(facing == LEFT, OWN_ROW, jnp.where(facing == RIGHT, 0, OWN_COLUMN))
+    return jax.lax.dynamic_slice(state.cells, (top, left), (VIEW, VIEW))
 
 
 def front(state: State) -> UInt8[Array, ""]:
     """The cell ahead."""
-    return state.cells.reshape(-1)[_place(state, 1, 0)]
+    return state.cells[_ahead(state)]
 
 
 def _handle(
@@ -127,10 +137,7 @@ def _heading(direction: Int8[Array, ""]) -> Int8[Array, "2"]:
     return jnp.stack([rows, columns])
 
 
-def _place(state: State, ahead: Offsets, aside: Offsets) -> Int32[Array, "..."]:
-    """Index into the flat grid of the cells so many steps ahead of the agent and to its right."""
-    width = state.cells.shape[1]
-    row, column = state.position.astype(jnp.int32) + BORDER
-    down, right = _heading(state.direction).astype(jnp.int32)
-    here, forward, sideways = row * width + column, down * width + right, right * width - down
-    return here + ahead * forward + aside * sideways
+def _ahead(state: State) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """Row and column of the cell ahead, in the grid with its border."""
+    row, column = state.position.astype(jnp.int32) + BORDER + _heading(state.direction).astype(jnp.int32)
+    return row, column
