@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 _PUBLIC: dict[str, str] = {
+    "follow": "atlas.api",
     "load": "atlas.runs.problem_files",
     "load_level": "atlas.runs.problem_files",
     "load_task": "atlas.runs.problem_files",

@@ -1,0 +1,26 @@
+"""Public functions that need to know what a proposition of Minigrid is."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from atlas.tasks.follow import Followed, Label
+from atlas.types import Problem, Vocabulary
+
+
+def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None) -> list[Followed]:
+    """Follow a task (or that of a problem) through labels: one record for each, from the initial state on.
+
+    A label is the set of propositions that hold, by name (`front_ball_red`) or id. It is taken as given: name what it
+    implies too (`front_ball`), if the task asks for it.
+    """
+    from atlas.tasks import follow as following
+
+    inner = task.task if isinstance(task, Problem) else task
+    return following.follow(inner, labels, vocabulary or minigrid_vocabulary())
+
+
+def minigrid_vocabulary() -> Vocabulary:
+    """The 889 propositions of Minigrid."""
+    from atlas.domains.minigrid.alphabet import VOCABULARY
+
+    return VOCABULARY
