@@ -1,0 +1,169 @@
+"""From a config to functions: the only place where a name becomes one."""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float32, Key
+
+from atlas.config import ACCELConfig, Config, DRConfig, EditConfig, PLRConfig
+from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
+from atlas.domains.minigrid.layouts import door_places
+from atlas.editing import editor
+from atlas.problems import SampleBatchFn, batch_sampler
+from atlas.rollout import Player, Rollout
+from atlas.settings import require
+from atlas.solve.relaxed import relaxed
+from atlas.student import gae
+from atlas.student.network import Student
+from atlas.student.ppo import Learner, Losses, gradient_steps, optimiser
+from atlas.student.view import Cells
+from atlas.tasks.sample import formalism
+from atlas.train import Play, Trainer
+from atlas.types import Partial, Problem
+from atlas.ued.scores import SCORES, Played
+from atlas.ued.supply import Supply
+from atlas.ued.teachers import TEACHERS
+from atlas.world import World
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an experiment is made of."""
+
+    config: Config
+    world: World
+    student: Student
+    player: Player
+    sample: SampleBatchFn
+    """Draws problems as the settings say."""
+
+
+def parts(config: Config) -> Parts:
+    """World, student, player and sampler of a config."""
+    domain = Minigrid(config.domain)
+    ppo = config.student.ppo
+    tasks, _ = formalism(config.tasks, domain.vocabulary, ppo.gamma, domain.mask, config.pairing.minimal)
+    world = World(domain, tasks, config.domain.step_limit)
+    cells = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
+    student = Student(config.student.network, cells, domain.num_actions, domain.vocabulary.features)
+    player = Player(world, student, config.run.rollout, ppo.phases, ppo.truncation == "bootstrap")
+    check = solvability_check(config) if config.pairing.solvable else None
+    return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
+
+
+def solvability_check(config: Config) -> Callable[[Problem], Array]:
+    """The relaxed check, sized for the levels of a config."""
+    require(
+        config.tasks.sampler != "hierarchical",
+        "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
+    )  # fmt: skip
+    return partial(relaxed, locks=max(len(door_places(rooms)) for rooms in config.domain.rooms))
+
+
+def build(config: Config) -> Trainer:
+    """The whole experiment as pure functions."""
+    made = parts(config)
+    ppo = config.student.ppo
+    adam = optimiser(ppo, expected_updates(config) * gradient_steps(ppo, config.run.num_envs))
+    learner = Learner(made.student, ppo, adam)
+    teacher = TEACHERS[config.teacher.name](config.teacher, _supply(made))
+
+    def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
+        params = made.student.init(key)
+        return params, adam.init(params)
+
+    return Trainer(
+        teacher=teacher,
+        score=SCORES[teacher.score],
+        begin=begin,
+        play=_play(made, teacher.pool),
+        learn=learner.learn,
+        no_losses=Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(Losses)}),
+        resume=_resume(made, teacher.pool),
+    )
+
+
+def _supply(made: Parts) -> Supply:
+    """Where the teacher of an experiment gets problems from."""
+    teacher, world = made.config.teacher, made.world
+    edits = teacher.edits if isinstance(teacher, ACCELConfig) else EditConfig(least=1, most=1)
+    return Supply(
+        sample=made.sample,
+        edit=editor(edits, world.domain, world.formalism),
+        partial=jax.eval_shape(lambda: _partial(world, made.sample(jax.random.key(0), 1))),
+        max_edits=edits.most,
+        num_envs=made.config.run.num_envs,
+    )
+
+
+def _partial(world: World, batch: Problem) -> Partial:
+    """Partial progress on the first problem of a batch: its shapes are what matters."""
+    problem = jax.tree.map(lambda x: x[0], batch)
+    return Partial(level=problem.level, task_state=world.reset(problem).task, valid=jnp.array(False))
+
+
+def _play(made: Parts, pool: int) -> Callable[[Key[Array, ""], Any, Problem, Any], Play]:
+    """A rollout in the form that the trainer wants."""
+    ppo = made.config.student.ppo
+
+    def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
+        rollout, running = made.player.play_pools(key, params, _pools(problems, pool), resume)
+        return Play(
+            rollout=rollout.experience,
+            played=_played(rollout, ppo.gamma, ppo.gae_lambda),
+            trivial=rollout.trivial[:, 0],
+            partial=rollout.partial,
+            resume=None if resume is None else running,
+        )
+
+    return play
+
+
+def _played(rollout: Rollout, gamma: float, lam: float) -> Played:
+    steps = rollout.steps
+    advantage: Float32[Array, "time envs"] = gae.advantages(
+        steps.reward, steps.value, steps.done, steps.cut_value, rollout.experience.last_value, gamma, lam
+    )
+    return Played(value=steps.value, advantage=advantage, reward=steps.reward, done=steps.done, accepted=steps.accepted)
+
+
+def _resume(made: Parts, pool: int) -> Any:
+    """What the first rollout goes on with, for a teacher that carries episodes over."""
+    teacher = made.config.teacher
+    if not (isinstance(teacher, DRConfig) and teacher.carry):
+        return None
+    envs = made.config.run.num_envs
+    return made.player.idle(jax.eval_shape(lambda: _pools(made.sample(jax.random.key(0), envs * pool), pool)))
+
+
+def _pools(problems: Problem, pool: int) -> Problem:
+    """Problems by environment: those of one stand together."""
+    return jax.tree.map(lambda x: x.reshape(-1, pool, *x.shape[1:]), problems)
+
+
+def expected_updates(config: Config) -> int:
+    """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""
+    run, teacher = config.run, config.teacher
+    if isinstance(teacher, DRConfig) or teacher.train_on_new:
+        return max(1, run.total_steps // (run.num_envs * run.rollout))
+    evaluated = teacher.num_eval or run.num_envs
+    replay = teacher.replay_prob
+    only_scored = (1 - replay) + (replay if isinstance(teacher, ACCELConfig) else 0.0)
+    problems = replay * run.num_envs + only_scored * evaluated
+    return max(1, int(run.total_steps / (problems * run.rollout) * replay))
+
+
+def env_steps(config: Config, iterations: int, trained: int) -> int:
+    """Env steps played in so many iterations, `trained` of them with an update."""
+    run, teacher = config.run, config.teacher
+    evaluated = run.num_envs
+    if isinstance(teacher, PLRConfig) and not teacher.train_on_new:
+        evaluated = teacher.num_eval or run.num_envs
+    return run.rollout * (trained * run.num_envs + (iterations - trained) * evaluated)
