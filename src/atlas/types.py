@@ -163,8 +163,18 @@ class Domain(Protocol):
     def edits(self) -> tuple[Edit[Level], ...]:
         """Changes of levels, each a row."""
 
+    @property
+    def mask(self) -> np.ndarray:
+        """`bool[props]`: the propositions that tasks in its levels may use."""
+
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""
+
+    def sample_minimal(self, key: Key[Array, ""]) -> Level:
+        """Draw one of the smallest levels."""
+
+    def sample_for(self, key: Key[Array, ""], props: Int[Array, "mentions"], minimal: bool = False) -> Level:
+        """Draw a level that holds what some propositions mention (-1: none), and nothing else if it is minimal."""
 
     def reset(self, level: Level) -> DomainState:
         """The state an episode starts in."""
@@ -218,11 +228,11 @@ class Formalism(Protocol):
     def nodes(self, state: TaskState) -> Int[Array, "depth"]:
         """The rows of the graph where the task stands, innermost first; -1 unused. Depth 1 for flat machines."""
 
-    def prefix(self, task: Task, state: TaskState) -> Task:
-        """The task that is accepted on reaching `state` (hindsight, preceding)."""
+    def prefix(self, task: Task, state: TaskState) -> tuple[Task, Bool[Array, ""]]:
+        """The task that is accepted on reaching `state` (hindsight, preceding), and whether it fits its arrays."""
 
-    def suffix(self, task: Task, state: TaskState) -> Task:
-        """The task that remains from `state` on (hindsight, succeeding)."""
+    def suffix(self, task: Task, state: TaskState) -> tuple[Task, Bool[Array, ""]]:
+        """The task that remains from `state` on (hindsight, succeeding), and whether it fits its arrays."""
 
 
 @runtime_checkable

@@ -71,7 +71,9 @@ def _nth_bit(word: UInt32[Array, ""], n: Int[Array, ""]) -> Int[Array, ""]:
 
 def draw(key: Key[Array, ""], mask: Bool[Array, "props"], n: int) -> Int[Array, "{n}"]:
     """`n` propositions, independent and uniform over the mask (over all of them if the mask is empty)."""
-    bits = pack(mask | ~jnp.any(mask))
+    bits = pack(mask)
+    # Looking for an empty mask after packing: before, XLA would work out the whole mask anew for each of its members.
+    bits = jnp.where(jnp.any(bits != 0), bits, pack(jnp.ones_like(mask)))
     return jax.vmap(pick, (0, None))(jax.random.uniform(key, (n,)), bits)
 
 

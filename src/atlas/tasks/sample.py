@@ -5,17 +5,21 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Key
 
 from atlas.config import TaskConfig
 from atlas.settings import require
 from atlas.tasks import nest, walk
+from atlas.tasks.edits import task_edits
+from atlas.tasks.hierarchy_edits import lone
+from atlas.tasks.hindsight import cuts
 from atlas.tasks.hrm import MAX_NODES, Hierarchies, Hierarchy, HierarchySize
 from atlas.tasks.labels import draw, relation
 from atlas.tasks.rewards import REWARDS, Shaped
-from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, RewardMachines, TaskSize
-from atlas.types import Edit, Vocabulary
+from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, RewardMachines, TaskSize, resize
+from atlas.types import Vocabulary
 
 SampleFn = Callable[[Key[Array, ""], Bool[Array, "props"]], Any]
 """`(key, mask) -> task`."""
@@ -90,18 +94,38 @@ SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize 
 """Name -> what makes, from settings and a vocabulary, the sampler and the sizes of its tasks."""
 
 
-def formalism(
-    config: TaskConfig, vocabulary: Vocabulary, gamma: float = 1.0, edits: tuple[Edit[Any], ...] = ()
-) -> tuple[Any, TaskSize | HierarchySize]:
-    """The formalism that the settings ask for, drawing tasks with their rewards, and the sizes of its tasks.
+def minimal(size: TaskSize | HierarchySize) -> SampleFn:
+    """Draws tasks of one transition, in arrays of some size."""
+    flat = size if isinstance(size, TaskSize) else TaskSize(*size[1:4])
 
-    `gamma` is the student's discount; only shaped rewards depend on it.
+    def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> Any:
+        task = resize(draw_sequence(key, mask, 1, 1), flat)
+        return task if isinstance(size, TaskSize) else lone(task, size)
+
+    return sample
+
+
+def formalism(
+    config: TaskConfig,
+    vocabulary: Vocabulary,
+    gamma: float = 1.0,
+    mask: np.ndarray | None = None,
+    smallest: bool = False,
+) -> tuple[Any, TaskSize | HierarchySize]:
+    """The formalism that the settings ask for, drawing and editing tasks with their rewards, and their sizes.
+
+    `gamma` is the student's discount; only shaped rewards depend on it. `mask` says which propositions edits may bring
+    in, by default all. With `smallest`, tasks of one transition are drawn; edits may make them larger.
     """
     draw_task, size = SAMPLERS[config.sampler](config, vocabulary)
+    draw_task = minimal(size) if smallest else draw_task
     reward = REWARDS[config.reward]
 
     def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> Any:
         return reward(draw_task(key, mask))
 
-    members = Hierarchies(sample, edits) if isinstance(size, HierarchySize) else RewardMachines(sample, edits)
+    allowed = np.ones(len(vocabulary.names), bool) if mask is None else mask
+    edits = task_edits(vocabulary, allowed, reward, size)
+    kind = Hierarchies if isinstance(size, HierarchySize) else RewardMachines
+    members = kind(sample, edits, *cuts(reward, size))
     return (Shaped(members, gamma) if config.reward == "shaped" else members), size

@@ -69,10 +69,16 @@ def possible(level: Level) -> Bool[Array, "props"]:
     A pair needs two objects. Doors stay locked unless there is a key of their colour, and any other door can be open
     or closed; a locked one is needed where a proposition says so.
     """
-    counts = count_objects(level)
-    fitting = jnp.append(jnp.asarray(FITS) @ _in_time(counts).reshape(-1), 0)
+    fitting = jnp.append(_count_fitting(_in_time(count_objects(level))), 0)
     first, second, both = (fitting[index] for index in (_FIRST, _SECOND, _BOTH))
     return jnp.where(jnp.asarray(_IS_PAIR), first * second > both, first > 0)
+
+
+def _count_fitting(counts: Int32[Array, "kinds colours"]) -> Int32[Array, "descriptors"]:
+    """How many objects fit each descriptor: FITS times the counts, as sums (XLA would redo a product at every use)."""
+    of_any_colour = jnp.concatenate([counts, jnp.sum(counts, axis=1, keepdims=True)], axis=1)
+    movables, doors = jnp.split(of_any_colour, [DOOR_CLOSED - BALL])
+    return jnp.concatenate([movables, doors, jnp.sum(doors, axis=0, keepdims=True)]).reshape(-1)
 
 
 def _in_time(counts: Int32[Array, "kinds colours"]) -> Int32[Array, "kinds colours"]:

@@ -9,8 +9,11 @@ from jaxtyping import Bool, Int, Key, UInt8
 from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, conditions, dynamics
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
+from atlas.domains.minigrid.conditions import level_sampler_for
+from atlas.domains.minigrid.edits import level_edits
 from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
-from atlas.domains.minigrid.sample import level_sampler
+from atlas.domains.minigrid.sample import level_sampler, minimal_bounds
+from atlas.types import Edit
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,22 @@ class Minigrid:
         """`bool[889]`: the propositions that the colours, types and door states of the settings can make true."""
         return allowed(self.config)
 
+    @property
+    def edits(self) -> tuple[Edit[Level], ...]:
+        """Changes of levels, each a row."""
+        return level_edits(self.config)
+
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""
         return level_sampler(self.config)(key, None)
+
+    def sample_minimal(self, key: Key[Array, ""]) -> Level:
+        """Draw a level of one room with one object."""
+        return level_sampler(self.config)(key, minimal_bounds())
+
+    def sample_for(self, key: Key[Array, ""], props: Int[Array, "mentions"], minimal: bool = False) -> Level:
+        """Draw a level that holds what some propositions mention (-1: none), and nothing else if it is minimal."""
+        return level_sampler_for(self.config, minimal)(key, props)
 
     def possible(self, level: Level) -> Bool[Array, "889"]:
         """Which propositions the objects of this level could make true."""
