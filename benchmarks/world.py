@@ -79,11 +79,11 @@ def random_levels(rng: np.random.Generator, batch: int) -> Level:
     for grid, place in zip(cells, position, strict=True):
         free = rng.permutation(np.argwhere(grid == FLOOR_CELL))
         for row, column in doors:
-            grid[row, column] = cell(rng.choice(DOORS), rng.integers(6))
+            grid[row, column] = cell(int(rng.choice(DOORS)), int(rng.integers(6)))
         for row, column in free[:13]:
-            grid[row, column] = cell(rng.choice(MOVABLE), rng.integers(6))
+            grid[row, column] = cell(int(rng.choice(MOVABLE)), int(rng.integers(6)))
         place[:] = free[13]
-    return Level(
+    return jax.vmap(Level)(
         cells=jnp.asarray(cells),
         position=jnp.asarray(position),
         direction=jnp.asarray(rng.integers(0, 4, batch), jnp.int8),
@@ -96,9 +96,9 @@ def random_tasks(rng: np.random.Generator, batch: int, size: TaskSize) -> Reward
     """Every edge leads to the next state; the last one accepts."""
     states, edges, _ = size
     chain = np.where(np.arange(states) < states - 1, np.arange(states) + 1, -1)
-    guard = rng.integers(1, 890, (batch, *size)) * rng.choice([-1, 1], (batch, *size), p=[0.5, 0.5])
-    guard[..., 0] = abs(guard[..., 0])
-    return RewardMachine(
+    guard = rng.integers(1, 890, (batch, *size)) * rng.choice([-1, 1], (batch, *size))
+    guard[..., 0] = abs(guard[..., 0])  # one positive literal on each edge, so that tasks take a while
+    return jax.vmap(RewardMachine)(
         target=jnp.asarray(np.broadcast_to(chain[:, None], (batch, states, edges)), jnp.int8),
         guard=jnp.asarray(guard, jnp.int16),
         reward=jnp.asarray(np.broadcast_to(chain[:, None] == states - 1, (batch, states, edges)), jnp.float32),

@@ -35,12 +35,13 @@ def random_levels(seed: int, count: int, shape: tuple[int, int] = (13, 19), wall
     rng = np.random.default_rng(seed)
     levels = [_random_level(rng, shape, walled) for _ in range(count)]
     cells, position, direction, carrying = (np.stack(column) for column in zip(*levels, strict=True))
-    return _levels(cells, position.astype(np.int8), direction.astype(np.int8), carrying.astype(np.uint8))
-
-
-@jax.vmap
-def _levels(cells: jax.Array, position: jax.Array, direction: jax.Array, carrying: jax.Array) -> Level:
-    return Level(cells=cells, position=position, direction=direction, carrying=carrying, rooms=jnp.int8(0))
+    return jax.vmap(Level)(
+        cells=jnp.asarray(cells),
+        position=jnp.asarray(position, jnp.int8),
+        direction=jnp.asarray(direction, jnp.int8),
+        carrying=jnp.asarray(carrying, jnp.uint8),
+        rooms=jnp.zeros(count, jnp.int8),
+    )
 
 
 def random_states(seed: int, count: int, shape: tuple[int, int] = (13, 19), walled: bool = False) -> State:

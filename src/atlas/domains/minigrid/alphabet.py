@@ -263,20 +263,23 @@ def _ways_to_say(proposition: Proposition) -> Iterator[str]:
 
 
 def _features() -> np.ndarray:
-    """One-hot location; for each object one-hot type, colour and state, zero where unspecified."""
-    features = np.zeros((len(PROPOSITIONS), 3, len(TYPES) + ANY_COLOUR + ANY_STATE), np.float32)
+    """One-hot location in the first group, then the codes of each object."""
+    codes = {thing: _object_codes(thing) for thing in DESCRIPTORS}
+    width = len(codes[DESCRIPTORS[0]])
+    features = np.zeros((len(PROPOSITIONS), 3, width), np.float32)
     for number, (location, objects) in enumerate(PROPOSITIONS):
         features[number, 0, location] = 1
-        for group, thing in enumerate(objects, start=1):
-            codes = np.concatenate(
-                [
-                    np.eye(len(TYPES))[thing.type],
-                    np.eye(7)[thing.colour, :ANY_COLOUR],
-                    np.eye(4)[thing.state, :ANY_STATE],
-                ]
-            )
-            features[number, group] = codes
+        features[number, 1 : 1 + len(objects)] = [codes[thing] for thing in objects]
     return features
+
+
+def _object_codes(thing: Descriptor) -> list[bool]:
+    """One-hot type, colour and door state; zeros where one is not specified."""
+    return (
+        [thing.type == type for type in range(len(TYPES))]
+        + [thing.colour == colour for colour in range(ANY_COLOUR)]
+        + [thing.state == state for state in range(ANY_STATE)]
+    )
 
 
 def _implies() -> np.ndarray:
