@@ -11,9 +11,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int32
+from jaxtyping import Bool, Float32
 
 from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.paths import FAR, call_distances, distances
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine
 from atlas.types import Task, TaskState
 
@@ -39,34 +40,6 @@ def _leads_to(task: RewardMachine | Hierarchy, outcome: int) -> Bool[Array, "...
     """Which edges end in a state of some outcome."""
     ends = jnp.take_along_axis(task.outcome[..., None], jnp.maximum(task.target, 0).astype(jnp.int32), axis=-2)
     return (task.target != UNUSED) & (ends == outcome)
-
-
-FAR = 1 << 20
-"""Distance of a state from which no path leads to acceptance."""
-
-
-def distances(task: RewardMachine) -> Int32[Array, "states"]:
-    """The fewest edges from each state to acceptance, whatever their guards; FAR where there is no way."""
-    is_edge = task.target != UNUSED
-    start = jnp.where(task.outcome == ACCEPTED, 0, FAR)
-
-    def relax(_: Int[Array, ""], distance: Int32[Array, "states"]) -> Int32[Array, "states"]:
-        return jnp.minimum(distance, jnp.min(jnp.where(is_edge, distance[task.target] + 1, FAR), axis=1))
-
-    return jax.lax.fori_loop(0, start.shape[0] - 1, relax, start)
-
-
-def call_distances(task: Hierarchy) -> Int32[Array, "machines states"]:
-    """The fewest labels that lead from each state to acceptance of its own machine; FAR where there is no way."""
-    is_edge, is_call = task.target != UNUSED, task.call != UNUSED
-    machine = jnp.arange(task.target.shape[0])[:, None, None]
-    start = jnp.where(task.outcome == ACCEPTED, 0, FAR)
-
-    def relax(_: Int[Array, ""], distance: Int32[Array, "machines states"]) -> Int32[Array, "machines states"]:
-        cost = jnp.where(is_call, distance[task.call, 0], 1) + distance[machine, task.target]
-        return jnp.minimum(distance, jnp.min(jnp.where(is_edge, cost, FAR), axis=2))
-
-    return jax.lax.fori_loop(0, start.size - 1, relax, start)
 
 
 def potential(task: RewardMachine | Hierarchy, state: TaskState) -> Float32[Array, ""]:
