@@ -88,8 +88,8 @@ def _changeable(
 
 
 def _put(cells: UInt8[Array, "rows cols"], at: Int32[Array, ""], code: UInt8[Array, ""] | int) -> Array:
-    index = jnp.arange(cells.size).reshape(cells.shape)
-    return jnp.where(index == at, jnp.asarray(code, jnp.uint8), cells)
+    flat = cells.reshape(-1).at[at].set(jnp.asarray(code, jnp.uint8), mode="drop")
+    return flat.reshape(cells.shape)
 
 
 def _other(u: Float32[Array, ""], choices: UInt8[Array, "n"], current: UInt8[Array, ""]) -> UInt8[Array, ""]:
