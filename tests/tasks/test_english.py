@@ -7,7 +7,7 @@ import pytest
 from atlas.domains.minigrid.alphabet import VOCABULARY as MINIGRID
 from atlas.errors import AtlasError
 from atlas.tasks.english import english
-from atlas.tasks.place import TextError
+from atlas.tasks.place import TaskWarning, TextError
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING
 from atlas.tasks.view import view
 from twins.machines import follow_flat
@@ -105,6 +105,7 @@ STEPS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore::atlas.tasks.place.TaskWarning")
 @pytest.mark.parametrize(("text", "trace", "outcomes"), STEPS, ids=lambda x: x if isinstance(x, str) else "")
 def test_meaning_of_steps(text, trace, outcomes):
     task = english(spell(text), fruit())
@@ -209,6 +210,11 @@ def test_mistakes_are_shown_where_they_are(text, message):
 def test_what_can_never_be_done_is_refused(text):
     with pytest.raises(AtlasError, match="can never be done"):
         english(text, MINIGRID)
+
+
+def test_a_warning_tells_that_no_step_leads_to_the_end():
+    with pytest.warns(TaskWarning, match="no step leads to the end"):
+        english("1. Go to a ball, then continue with step 1.", MINIGRID)
 
 
 def test_cyclic_calls_are_refused():

@@ -25,7 +25,7 @@ SENTENCES = [
     "Go to a ball without going to an open door or picking up a key, then go to a key.",
     "Go to a ball, then go to a key, without picking up a square.",
     "Either go to a ball, then go to a door, or pick up a key. Then go to a square.",
-    "Go to a key. Then either go to a ball, then pick up a ball, or go to a door. Then go to a square, then go to a key.",
+    "Go to a key. Then either go to a ball, then pick up a ball, or go to a door. Then go to a square.",
     "Go to a red door while picking up a key and not putting a ball next to a ball.",
     "1. Go to a ball, then continue with step 2.\n"
     "2. Either go to a key, then continue with step 1, or go to a door, then finish.",

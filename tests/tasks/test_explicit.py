@@ -5,9 +5,12 @@ import yaml
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.errors import AtlasError
+from atlas.tasks.place import TaskWarning
 from atlas.tasks.rm import ACCEPT, REJECT, machine
 from atlas.tasks.text import format_task, parse_task, task_to_plain
 from atlas.tasks.view import view
+
+pytestmark = pytest.mark.filterwarnings("ignore::atlas.tasks.place.TaskWarning")
 
 IDS = VOCABULARY.ids
 BALL, KEY, DOOR = IDS["front_ball"] + 1, IDS["front_key"] + 1, IDS["front_door"] + 1
@@ -133,3 +136,15 @@ def test_mistakes_are_named_with_their_place(value, message):
     with pytest.raises(AtlasError) as error:
         parse_task(value, VOCABULARY)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("transitions", "message"),
+    [
+        ({"u0": {"uA": "front_ball", "uR": "front_ball_red"}}, "at once"),
+        ({"u0": {"uA": [["front_ball"], ["front_ball", "front_key"]]}}, "can never hold"),
+    ],
+)
+def test_odd_guards_get_a_warning(transitions, message):
+    with pytest.warns(TaskWarning, match=message):
+        parse_task({"transitions": transitions}, VOCABULARY)

@@ -1,5 +1,6 @@
 """English tasks: BabyAI's commands and connectives, and more (see `english_grammar` and `english_steps`)."""
 
+import warnings
 from typing import Any
 
 from atlas.errors import AtlasError
@@ -8,6 +9,8 @@ from atlas.tasks.automaton import Automaton, accepts, minimise, to_machine
 from atlas.tasks.diagram import Diagram, Diagrams, possible
 from atlas.tasks.english_grammar import All, AnyOf, Choice, Guard, Phrase, Reader, Repeat, Then, Without
 from atlas.tasks.english_words import lexicon, tokenise
+from atlas.tasks.place import TaskWarning
+from atlas.tasks.view import view
 from atlas.types import Vocabulary
 
 
@@ -18,7 +21,7 @@ def english(text: str, vocabulary: Vocabulary) -> Any:
     """
     reader = Reader(text, tokenise(text), lexicon(vocabulary))
     if english_steps.has_steps(reader):
-        return english_steps.parse(reader)
+        return _with_acceptance(english_steps.parse(reader))
     phrase = english_grammar.parse(reader)
     diagrams = Diagrams()
     automaton = _compile(phrase, diagrams)
@@ -31,6 +34,13 @@ def english(text: str, vocabulary: Vocabulary) -> Any:
             f"'{text.strip()}' can never be done: it asks for what cannot happen, or only after it has failed"
         )
     return to_machine(automaton)
+
+
+def _with_acceptance(task: Any) -> Any:
+    seen = view(task)
+    if not seen.machines[seen.root].can_accept:
+        warnings.warn("no step leads to the end, so the task can never be accepted", TaskWarning, stacklevel=3)
+    return task
 
 
 def _compile(phrase: Phrase, diagrams: Diagrams) -> Automaton:

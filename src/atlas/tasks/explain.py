@@ -22,8 +22,9 @@ _OUTCOMES: Final = {ACCEPTED: "finish", REJECTED: "fail"}
 def explain(task: Any, vocabulary: Vocabulary) -> str:
     """The task in words: a sentence where one says it exactly, else numbered steps."""
     seen = view(task)
-    if seen.is_flat and _is_sparse(seen.machines[0]):
-        text = prose(seen.machines[0], Words(vocabulary))
+    root = seen.machines[seen.root]
+    if called_machines(seen) == [seen.root] and _is_sparse(root):
+        text = prose(root, Words(vocabulary))
         if text is not None and _says(text, seen, vocabulary):
             return text
     return steps(seen, vocabulary)
@@ -43,15 +44,26 @@ def _says(text: str, seen: TaskView, vocabulary: Vocabulary) -> bool:
 
 def shape(seen: TaskView) -> list[Any]:
     """What is left of a task when the numbers of states are forgotten: equal shapes are equal tasks."""
-    order = [seen.root, *(m for m in range(len(seen.machines)) if m != seen.root)]
+    order = called_machines(seen)
     return [_machine_shape(seen.machines[m], order) for m in order]
+
+
+def called_machines(seen: TaskView) -> list[int]:
+    """The root, then all machines that it calls, directly or not, in their order."""
+    found = {seen.root}
+    agenda = [seen.root]
+    while agenda:
+        new = {e.call for e in seen.machines[agenda.pop()].edges if e.call != UNUSED} - found
+        found |= new
+        agenda += new
+    return [seen.root, *sorted(found - {seen.root})]
 
 
 def _machine_shape(machine: Machine, order: list[int]) -> list[Any]:
     states = [0]
     rows = []
     for u in states:
-        for edge in machine.leaving(u):
+        for edge in _in_order(machine.leaving(u)):
             if edge.target not in states:
                 states.append(edge.target)
             call = UNUSED if edge.call == UNUSED else order.index(edge.call)
@@ -59,12 +71,19 @@ def _machine_shape(machine: Machine, order: list[int]) -> list[Any]:
     return [rows, [machine.outcome[u] for u in states]]
 
 
+def _in_order(edges: list[Transition]) -> list[Transition]:
+    """Edges sorted by their guards, if no two of these can hold at once; else their order means something."""
+    guards = [set(edge.literals) for edge in edges]
+    apart = all(any(-x in b for x in a) for i, a in enumerate(guards) for b in guards[:i])
+    return sorted(edges, key=lambda edge: sorted(edge.literals)) if apart else edges
+
+
 def steps(seen: TaskView, vocabulary: Vocabulary) -> str:
     """The task as numbered steps, its machines as sections."""
     words = Words(vocabulary)
-    if seen.is_flat:
-        return "\n".join(_section(seen.machines[0], words, {}, is_root=True))
-    others = [m for m in range(len(seen.machines)) if m != seen.root]
+    _, *others = called_machines(seen)
+    if not others:
+        return "\n".join(_section(seen.machines[seen.root], words, {}, is_root=True))
     routines = {m: n for n, m in enumerate(others, start=1)}
     lines = ["Main task:", *_section(seen.machines[seen.root], words, routines, is_root=True)]
     for m in others:

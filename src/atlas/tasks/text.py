@@ -1,18 +1,20 @@
 """Tasks in problem files: a text is English; a mapping says `english: …`, `ltlf: …` or `transitions: …`."""
 
-from typing import Any
+import warnings
+from typing import Any, Final
 
 from atlas.errors import AtlasError, nearest
 from atlas.tasks import explicit
+from atlas.tasks.check import check
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.ltlf import ltlf
 from atlas.tasks.names import machine_name
-from atlas.tasks.rm import ACCEPTED
+from atlas.tasks.place import TaskWarning
 from atlas.tasks.view import view
 from atlas.types import Vocabulary
 
-_KINDS = ("english", "ltlf", "transitions")
+_KINDS: Final = ("english", "ltlf", "transitions")
 
 
 def parse_task(value: Any, vocabulary: Vocabulary) -> Any:
@@ -27,19 +29,21 @@ def parse_task(value: Any, vocabulary: Vocabulary) -> Any:
         raise AtlasError("a task must be a sentence, or a mapping with one of " + ", ".join(_KINDS))
     kind = _kind(value)
     if kind == "transitions":
-        return _with_acceptance(explicit.parse(value, vocabulary))
+        return _checked(explicit.parse(value, vocabulary), vocabulary)
     if not isinstance(value[kind], str):
         raise AtlasError(f"{kind}: a text is needed")
     return (english if kind == "english" else ltlf)(value[kind], vocabulary)
 
 
-def _with_acceptance(task: Any) -> Any:
-    """The task, if every machine has a path to acceptance."""
+def _checked(task: Any, vocabulary: Vocabulary) -> Any:
+    """The task, if every machine has a path to acceptance; what else is odd about it becomes warnings."""
     seen = view(task)
     for number, machine in enumerate(seen.machines):
-        if machine.edges and not any(machine.outcome[u] == ACCEPTED for u in machine.reachable()):
+        if machine.edges and not machine.can_accept:
             name = "" if seen.is_flat else f"{machine_name(number)}: "
             raise AtlasError(f"{name}no path leads from u0 to uA, so the task could never be accepted")
+    for finding in check(task, vocabulary):
+        warnings.warn(finding.sentence, TaskWarning, stacklevel=3)
     return task
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from atlas.tasks.hrm import Hierarchy
 from atlas.tasks.names import state_name
-from atlas.tasks.rm import RUNNING, UNUSED, RewardMachine, Transition
+from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, Transition
 
 
 class Machine(NamedTuple):
@@ -25,6 +25,11 @@ class Machine(NamedTuple):
         for u in found:
             found += dict.fromkeys(e.target for e in self.leaving(u) if e.target not in found)
         return found
+
+    @property
+    def can_accept(self) -> bool:
+        """Whether a path of edges leads to acceptance."""
+        return any(self.outcome[u] == ACCEPTED for u in self.reachable())
 
     def name(self, u: int) -> str:
         """`u0`, `uA`, `uR`."""

@@ -1,0 +1,30 @@
+"""Laws of every sampler: what is written about its tasks, in English or as a file, is read back as the same task."""
+
+import pytest
+import yaml
+
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.tasks.english import english
+from atlas.tasks.explain import explain, is_prose, shape
+from atlas.tasks.sample import SAMPLERS
+from atlas.tasks.text import format_task, parse_task
+from atlas.tasks.view import view
+from sampled import sampled_tasks
+
+SENTENCES = {"sequential", "dag", "authors-dag"}
+"""Samplers whose tasks are all said in sentences; the others may need numbered steps."""
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_explanations_are_read_back(name):
+    for task in sampled_tasks(name):
+        text = explain(task, VOCABULARY)
+        assert shape(view(english(text, VOCABULARY))) == shape(view(task)), text
+        assert is_prose(text) or name not in SENTENCES
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_files_are_read_back(name):
+    for task in sampled_tasks(name)[:24]:
+        text = yaml.safe_dump(format_task(task, VOCABULARY), sort_keys=False)
+        assert shape(view(parse_task(yaml.safe_load(text), VOCABULARY))) == shape(view(task))
