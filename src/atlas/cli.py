@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from atlas.errors import AtlasError, nearest
 
 COMMANDS: dict[str, str] = {
+    "train": "train a student on problems that a teacher proposes",
+    "resume": "go on with a run that was stopped",
+    "sample": "draw problems or levels, and show or write them",
     "show": "look at a problem, a level or a set",
     "trace": "replay actions in a problem and tell every moment",
     "play": "play a problem with the keyboard",

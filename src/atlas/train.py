@@ -6,6 +6,7 @@ problems costs no gradient work.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import jax
@@ -116,6 +117,11 @@ class Trainer:
             return state, add(total, metrics)
 
         return jax.lax.fori_loop(0, n, once, (state, self.nothing()))
+
+    @cached_property
+    def compiled(self) -> Callable[[TrainState, Int32[Array, ""]], tuple[TrainState, Metrics]]:
+        """`steps`, compiled once; the memory of the state it is given is used again."""
+        return jax.jit(self.steps, donate_argnums=0)
 
     def nothing(self) -> Metrics:
         """The metrics of no iteration at all."""

@@ -1,0 +1,91 @@
+"""`atlas train`: run an experiment."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from atlas.config import Config
+from atlas.errors import AtlasError
+from atlas.presets import preset
+from atlas.settings import load, to_plain
+
+DEFAULT = "quick"
+
+
+@dataclass(frozen=True)
+class Args:
+    """Train a student on problems that a teacher proposes. Every setting of the preset can be changed."""
+
+    config: Annotated[Config, tyro.conf.arg(name="")]
+    """The settings; their defaults are the preset's."""
+    preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PRESET")] = DEFAULT
+    """A preset (`atlas presets` lists them) or a config file (.yaml)."""
+    folder: Path | None = None
+    """Where the run is kept; runs/PRESET by default."""
+    overwrite: bool = False
+    """Replace a run that is already there."""
+    tensorboard: bool = False
+    """Also write records for TensorBoard."""
+    wandb: bool = False
+    """Also send records to Weights & Biases."""
+    json: bool = False
+    """Print nothing but a summary as JSON at the end."""
+
+
+def main(argv: list[str]) -> int:
+    """Train, then say what came of it."""
+    args = parse(argv)
+    folder_path = args.folder or Path("runs") / Path(args.preset).stem
+
+    from atlas.runs.folder import create
+
+    folder, lock = create(folder_path, args.config, args.overwrite)
+    try:
+        if not args.json:
+            print(f"{args.preset}: compiling takes a while; the run is kept in {folder.path}", flush=True)
+        return report(_go(folder, args), args.json)
+    finally:
+        lock.release()
+
+
+def parse(argv: list[str]) -> Args:
+    """Arguments, with the settings of the preset they name as defaults."""
+    name = argv[0] if argv and not argv[0].startswith("-") else DEFAULT
+    config = load(Config, name) if name.endswith((".yaml", ".yml")) else preset(name).config
+    args = tyro.cli(
+        Args,
+        args=argv,
+        default=Args(config=config, preset=name),
+        prog="atlas train",
+        config=(tyro.conf.AvoidSubcommands,),
+    )
+    if args.preset != name:
+        raise AtlasError(f"the preset comes first: `atlas train {args.preset} …`")
+    return args
+
+
+def _go(folder: Any, args: Args) -> Any:
+    from atlas.runs.metrics import Sink, TensorBoard, WeightsAndBiases
+    from atlas.runs.running import go
+
+    sinks: list[Sink] = [TensorBoard(folder.path / "tensorboard")] if args.tensorboard else []
+    sinks += [WeightsAndBiases(folder.path, folder.path.name, to_plain(args.config))] if args.wandb else []
+    return go(folder, args.config, tuple(sinks), quiet=args.json)
+
+
+def report(result: Any, as_json: bool) -> int:
+    """Before and after, and how to go on."""
+    from atlas.runs.display import clock, rates, short
+
+    if as_json:
+        print(json.dumps(result.plain(), indent=2))
+        return 0
+    print(f"held out: {rates(result.before)} untrained, {rates(result.after)} now")
+    print(f"{short(result.steps)} steps in {clock(result.seconds)}, {result.iteration:,} iterations")
+    if result.stopped:
+        print(f"stopped before the end; `atlas resume {result.folder}` goes on", file=sys.stderr)
+    return 0

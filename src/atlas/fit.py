@@ -1,0 +1,128 @@
+"""The loop: call the training step again and again, and let hooks look on.
+
+Only hooks touch disk and terminal. How iterations are grouped into calls follows the clock and changes nothing about
+the result, so a run that was stopped and resumed ends where it would have ended anyway.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from atlas.build import env_steps
+from atlas.config import Config
+from atlas.errors import AtlasError
+from atlas.train import KINDS, NEVER, Metrics, Trainer, TrainState
+from atlas.ued import buffer as buffers
+
+CALL_SECONDS = 1.5
+"""How long one call of the compiled step should take."""
+MOST_ITERATIONS = 512
+"""Most iterations in one call."""
+
+
+class NotANumber(AtlasError):
+    """Training went wrong beyond repair."""
+
+
+@dataclass
+class Moment:
+    """What hooks see after each call. They may add to the record; it is written last."""
+
+    state: TrainState
+    iteration: int
+    trained: int
+    steps: int
+    """Env steps so far, evaluation-only ones included."""
+    seconds: float
+    """Time spent, over all stretches of the run."""
+    last: bool
+    """The run ends here: it is done, out of time, or was asked to stop."""
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+Hook = Callable[[Moment], None]
+
+
+def fit(
+    trainer: Trainer,
+    config: Config,
+    state: TrainState,
+    hooks: Sequence[Hook] = (),
+    stop: Callable[[], bool] = lambda: False,
+    seconds: float = 0.0,
+) -> TrainState:
+    """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before."""
+    begin = time.monotonic() - seconds
+    pace, iteration, trained = 1, int(state.iterations), int(state.trained)
+    while env_steps(config, iteration, trained) < config.run.total_steps:
+        started = time.monotonic()
+        state, totals = trainer.compiled(state, jnp.int32(min(pace, _safe(config, iteration, trained))))
+        metrics: Metrics = jax.device_get(totals)
+        _require_numbers(metrics)
+        took, before = time.monotonic() - started, iteration
+        iteration, trained = int(state.iterations), int(state.trained)
+        pace = max(1, min(MOST_ITERATIONS, 2 * pace, int(CALL_SECONDS / took * (iteration - before))))
+        moment = Moment(
+            state, iteration, trained, env_steps(config, iteration, trained), time.monotonic() - begin, False
+        )
+        moment.last = stop() or moment.steps >= config.run.total_steps or _out_of_time(config, moment.seconds)
+        moment.record = _record(trainer, moment, metrics, took, config)
+        for hook in hooks:
+            hook(moment)
+        if moment.last:
+            break
+    return state
+
+
+def _safe(config: Config, iteration: int, trained: int) -> int:
+    """How many iterations cannot overshoot the end, whatever their kind; at least one."""
+    left = config.run.total_steps - env_steps(config, iteration, trained)
+    largest = max(env_steps(config, 1, 0), env_steps(config, 1, 1))
+    return max(1, left // largest)
+
+
+def _out_of_time(config: Config, seconds: float) -> bool:
+    return config.run.time_limit is not None and seconds >= 60 * config.run.time_limit
+
+
+def _require_numbers(metrics: Metrics) -> None:
+    bad = int(metrics.bad)
+    if bad != NEVER:
+        raise NotANumber(
+            f"the losses of iteration {bad} are not numbers, so training stopped; the last checkpoint is from before "
+            "it and is kept (a smaller student.ppo.learning_rate may help)"
+        )
+
+
+def _record(trainer: Trainer, moment: Moment, metrics: Metrics, took: float, config: Config) -> dict[str, Any]:
+    """The numbers of one call, by name."""
+    trained = max(int(metrics.trained), 1)
+    new_steps = env_steps(config, int(metrics.iterations.sum()), int(metrics.trained))
+    record: dict[str, Any] = {
+        "iteration": moment.iteration,
+        "trained": moment.trained,
+        "steps": moment.steps,
+        "seconds": round(moment.seconds, 3),
+        "steps_per_second": round(new_steps / took, 1),
+        "iterations": _by_kind(metrics.iterations, np.ones(len(KINDS))),
+        "solve_rate": _by_kind(metrics.solves, metrics.attempts),
+        "score": _by_kind(metrics.score, metrics.problems),
+        "trivial": _by_kind(metrics.trivial, metrics.problems),
+    }
+    if metrics.trained:
+        record["losses"] = {name: float(value) / trained for name, value in vars(metrics.losses).items()}
+    memory = trainer.teacher.memory(moment.state.teacher)
+    if memory is not None:
+        record["buffer"] = {"fill": int(buffers.fill(memory)), "capacity": len(memory.records.filled)}
+    return record
+
+
+def _by_kind(total: Any, count: Any) -> dict[str, float]:
+    """Means by kind of batch, of the kinds that occurred."""
+    pairs = zip(KINDS, total, count, strict=True)
+    return {kind: float(t) / float(c) for kind, t, c in pairs if c > 0}

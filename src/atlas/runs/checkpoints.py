@@ -1,0 +1,224 @@
+"""Complete states on disk, through Orbax: atomic, written in the background, checked when they are read.
+
+A checkpoint is a flat table of arrays by name, so it can be compared with what a config asks for before anything is
+restored. A digest of its content tells a damaged one from a good one.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import orbax.checkpoint as ocp
+from orbax.checkpoint.checkpoint_managers import PreservationContext
+
+from atlas.errors import AtlasError
+
+Tree = TypeVar("Tree")
+Table = dict[str, np.ndarray]
+RATE = "solve_rate"
+"""What the best checkpoint is best in: the held-out solve rate, where one was measured."""
+
+
+class CheckpointError(AtlasError):
+    """A checkpoint that is missing, damaged, of another config, or cannot be written."""
+
+
+def to_table(tree: Any) -> Table:
+    """A copy of every array by its name in the tree; random keys as their raw data.
+
+    It must be a copy: the training step reuses the memory of the state it is given.
+    """
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): np.array(_raw(leaf)) for path, leaf in leaves}
+
+
+def from_table(table: Table, like: Tree) -> Tree:
+    """The inverse of `to_table`, for a tree whose arrays have these names, shapes and types."""
+
+    def leaf(path: Any, expected: Any) -> Any:
+        array = jnp.array(table[jax.tree_util.keystr(path)])
+        return jax.random.wrap_key_data(array) if _is_key(expected) else array
+
+    return jax.tree_util.tree_map_with_path(leaf, like)
+
+
+def _is_key(leaf: Any) -> bool:
+    return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+def _raw(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
+
+
+def _shapes(table: Table) -> dict[str, str]:
+    return {name: f"{array.dtype}{list(array.shape)}" for name, array in table.items()}
+
+
+def _digest(table: Table) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name, array in sorted(table.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    return digest.hexdigest()
+
+
+@dataclass
+class KeepLastAndBest:
+    """Which checkpoints stay: the last few, and the best one."""
+
+    last: int
+    rates: dict[int, float] = field(default_factory=dict)
+
+    def best(self) -> int | None:
+        return max(self.rates, key=lambda step: (self.rates[step], step), default=None)
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: PreservationContext) -> list[bool]:
+        steps = [checkpoint.step for checkpoint in checkpoints]
+        kept = {*steps[-self.last :], self.best()}
+        return [step in kept for step in steps]
+
+
+class Checkpoints:
+    """The checkpoints of one run, numbered by iteration."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder = folder
+        self.policy = KeepLastAndBest(keep)
+        options = ocp.CheckpointManagerOptions(
+            preservation_policy=self.policy, cleanup_tmp_directories=True, enable_async_checkpointing=True
+        )
+        with _sentences(folder):
+            self.manager = ocp.CheckpointManager(folder.absolute(), options=options)
+        for step in self.steps():
+            with contextlib.suppress(CheckpointError):
+                self._note_rate(step, self.about(step))
+
+    def steps(self) -> list[int]:
+        """Iterations at which there is a checkpoint, in ascending order."""
+        return sorted(self.manager.all_steps())
+
+    def save(self, iteration: int, state: Any, about: dict[str, Any]) -> None:
+        """Write a checkpoint in the background; the one before it is finished first. Saving twice does nothing."""
+        if iteration in self.steps():
+            return
+        table = to_table(state)
+        about = {**about, "iteration": iteration, "digest": _digest(table), "arrays": _shapes(table)}
+        arguments = ocp.args.Composite(state=ocp.args.StandardSave(table), about=ocp.args.JsonSave(about))
+        with _sentences(self.folder):
+            self.manager.wait_until_finished()
+            self.manager.save(iteration, args=arguments, force=True)
+        self._note_rate(iteration, about)
+
+    def _note_rate(self, iteration: int, about: dict[str, Any]) -> None:
+        if isinstance(about.get(RATE), int | float):
+            self.policy.rates[iteration] = float(about[RATE])
+
+    def about(self, iteration: int) -> dict[str, Any]:
+        """What was written down with a checkpoint."""
+        try:
+            restored = self.manager.restore(iteration, args=ocp.args.Composite(about=ocp.args.JsonRestore()))
+            about = restored.about
+            json.dumps(about)
+        except Exception as error:
+            raise CheckpointError(f"{self.folder / str(iteration)} is damaged ({_first_line(error)})") from error
+        if not isinstance(about, dict) or not {"digest", "arrays"} <= about.keys():
+            raise CheckpointError(f"{self.folder / str(iteration)} is damaged (its description is incomplete)")
+        return about
+
+    def restore(self, iteration: int, like: Tree) -> Tree:
+        """Read one checkpoint. Fails with a sentence if it is damaged or was made by another config."""
+        where = self.folder / str(iteration)
+        about = self.about(iteration)
+        expected = to_table(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(_raw_tree, like)))
+        _require_same(where, about["arrays"], _shapes(expected))
+        try:
+            request = ocp.args.Composite(state=ocp.args.StandardRestore(expected))
+            table = {
+                name: np.asarray(array) for name, array in self.manager.restore(iteration, args=request).state.items()
+            }
+        except Exception as error:
+            raise CheckpointError(f"{where} is damaged ({_first_line(error)})") from error
+        if _digest(table) != about["digest"]:
+            raise CheckpointError(f"{where} is damaged (its content is not what was written)")
+        return from_table(table, like)
+
+    def restore_latest(self, like: Tree) -> tuple[int, Tree, list[str]]:
+        """The last good checkpoint, and a sentence for each damaged one that was passed over and put aside."""
+        passed: list[str] = []
+        for iteration in reversed(self.steps()):
+            try:
+                state = self.restore(iteration, like)
+            except OtherConfigError:
+                raise
+            except CheckpointError as error:
+                passed.append(f"{error}; going back to the one before")
+                self._put_aside(iteration)
+                continue
+            return iteration, state, passed
+        raise CheckpointError(". ".join([*passed, f"{self.folder} holds no usable checkpoint"]))
+
+    def _put_aside(self, iteration: int) -> None:
+        aside = self.folder.parent / "damaged"
+        aside.mkdir(exist_ok=True)
+        target = aside / str(iteration)
+        while target.exists():
+            target = target.with_name(target.name + "-again")
+        (self.folder / str(iteration)).rename(target)
+        self.policy.rates.pop(iteration, None)
+        self.manager.reload()
+
+    def finish(self) -> None:
+        """Wait until everything is on disk."""
+        with _sentences(self.folder):
+            self.manager.wait_until_finished()
+
+    def close(self) -> None:
+        """Finish and let go."""
+        self.finish()
+        self.manager.close()
+
+
+class OtherConfigError(CheckpointError):
+    """The arrays of a checkpoint are not those that the config asks for."""
+
+
+def _raw_tree(tree: Any) -> Any:
+    return jax.tree.map(_raw, tree)
+
+
+def _require_same(where: Path, found: dict[str, str], expected: dict[str, str]) -> None:
+    """Name the first array in which a checkpoint and a config differ."""
+    for name in sorted(found.keys() | expected.keys()):
+        if found.get(name) != expected.get(name):
+            raise OtherConfigError(
+                f"{where} was made by another config: {name.lstrip('.')} is {found.get(name, 'not there')}, "
+                f"and {expected.get(name, 'not there')} with these settings"
+            )
+
+
+def _first_line(error: Exception) -> str:
+    return (
+        f"{type(error).__name__}: {str(error).strip().splitlines()[0][:120]}"
+        if str(error).strip()
+        else type(error).__name__
+    )
+
+
+@contextlib.contextmanager
+def _sentences(folder: Path) -> Iterator[None]:
+    """Trouble with the disk as one sentence; what was written before stays good."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        full = "No space left" in str(error) or "RESOURCE_EXHAUSTED" in str(error)
+        reason = "the disk is full" if full else _first_line(error)
+        raise CheckpointError(
+            f"cannot write a checkpoint to {folder}: {reason}; earlier checkpoints are kept"
+        ) from error

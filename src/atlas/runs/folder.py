@@ -1,0 +1,119 @@
+"""A run on disk: its config, metrics, checkpoints and snapshots, and a lock against a second process."""
+
+import fcntl
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from atlas.config import Config
+from atlas.errors import AtlasError, nearest
+from atlas.settings import dump, load
+
+OWN = ("config.yaml", "metrics.jsonl", "checkpoints", "snapshots", "damaged", "summary.json", "gallery")
+"""What a run writes, and all that `--overwrite` removes."""
+LOCK = "lock"
+
+
+class RunError(AtlasError):
+    """A folder that cannot be used as asked."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where a run lives. Hold it with `create` or `reopen`; reading needs no lock."""
+
+    path: Path
+
+    @property
+    def config_file(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def snapshots(self) -> Path:
+        return self.path / "snapshots"
+
+    @property
+    def summary_file(self) -> Path:
+        return self.path / "summary.json"
+
+    def config(self) -> Config:
+        """The settings it was started with."""
+        return load(Config, self.config_file)
+
+    def is_run(self) -> bool:
+        return self.config_file.is_file()
+
+
+class Lock:
+    """Held as long as the process lives; the system lets go of it even after `kill -9`."""
+
+    def __init__(self, path: Path) -> None:
+        self.file: IO[str] = open(path / LOCK, "a+")  # noqa: SIM115 - it stays open on purpose
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.file.seek(0)
+            holder = self.file.read().strip()
+            self.file.close()
+            raise RunError(f"{path} is in use by another process{f' ({holder})' if holder else ''}") from None
+        self.file.truncate(0)
+        self.file.write(f"process {os.getpid()}")
+        self.file.flush()
+
+    def release(self) -> None:
+        self.file.truncate(0)
+        self.file.close()
+
+
+def create(path: Path, config: Config, overwrite: bool = False) -> tuple[RunFolder, Lock]:
+    """A folder for a new run. One that holds a run already is refused unless it may be overwritten."""
+    folder = RunFolder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = Lock(path)
+    except OSError as error:
+        raise RunError(f"cannot write to {path}: {(error.strerror or 'it cannot be used').lower()}") from error
+    if folder.is_run() and not overwrite:
+        lock.release()
+        raise RunError(f"{path} already holds a run: `atlas resume {path}` continues it, --overwrite replaces it")
+    for name in OWN:
+        _remove(path / name)
+    folder.config_file.write_text(dump(config))
+    folder.snapshots.mkdir()
+    return folder, lock
+
+
+def reopen(path: Path) -> tuple[RunFolder, Lock]:
+    """A folder to go on with."""
+    folder = find(path)
+    try:
+        return folder, Lock(path)
+    except OSError as error:
+        raise RunError(f"cannot write to {path}: {(error.strerror or 'it cannot be used').lower()}") from error
+
+
+def find(path: Path) -> RunFolder:
+    """A folder that holds a run, to read from."""
+    folder = RunFolder(path)
+    if not folder.is_run():
+        siblings = [str(p) for p in path.parent.glob("*") if RunFolder(p).is_run()] if path.parent.is_dir() else []
+        hint = nearest(str(path), siblings) or (f"; there are {', '.join(sorted(siblings)[:5])}" if siblings else "")
+        raise RunError(f"{path} holds no run{hint}")
+    return folder
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

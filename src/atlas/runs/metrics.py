@@ -1,0 +1,109 @@
+"""Numbers over the course of a run, one JSON object a line; optional copies for TensorBoard and Weights & Biases."""
+
+import importlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from atlas.errors import AtlasError
+
+Record = dict[str, Any]
+
+
+class Sink(Protocol):
+    """Somewhere records go."""
+
+    def write(self, record: Record) -> None:
+        """Take one record; it has an `iteration` and `steps`."""
+
+    def close(self) -> None:
+        """Make sure that everything has arrived."""
+
+
+class JsonLines:
+    """The run's own metrics file. What lies beyond `iteration` is forgotten: it is about to be lived again."""
+
+    def __init__(self, path: Path, iteration: int | None = None) -> None:
+        if iteration is not None and path.exists():
+            kept = [record for record in read(path) if record.get("iteration", 0) <= iteration]
+            fresh = path.with_suffix(".partial")
+            fresh.write_text("".join(_line(record) for record in kept))
+            fresh.replace(path)
+        self.file: IO[str] = path.open("a")
+
+    def write(self, record: Record) -> None:
+        self.file.write(_line(record))
+        self.file.flush()
+
+    def close(self) -> None:
+        self.file.close()
+
+
+class TensorBoard:
+    """Every number as a scalar over env steps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.writer = _extra("tensorboardX", "tensorboard").SummaryWriter(str(folder))
+
+    def write(self, record: Record) -> None:
+        for name, value in flat(record):
+            self.writer.add_scalar(name, value, record["steps"])
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class WeightsAndBiases:
+    """Every number as a metric over env steps; works offline with WANDB_MODE=offline."""
+
+    def __init__(self, folder: Path, name: str, config: dict[str, Any]) -> None:
+        wandb = _extra("wandb", "wandb")
+        self.run = wandb.init(project="atlas", name=name, dir=str(folder), config=config, resume="allow")
+
+    def write(self, record: Record) -> None:
+        self.run.log(dict(flat(record)), step=record["steps"])
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+def _extra(module: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise AtlasError(f"--{extra} needs a package that is not installed: pip install 'atlas-ued[{extra}]'") from None
+
+
+def flat(record: Record, prefix: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers of a record by their path, e.g. `losses/value`."""
+    for name, value in record.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield prefix + name, float(value)
+
+
+def read(path: Path) -> list[Record]:
+    """All whole records of a metrics file; the half-written line that a crash leaves behind is passed over."""
+    records = []
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return records
+
+
+def _line(record: Record) -> str:
+    return json.dumps(_plain(record), allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON knows: what is not finite becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

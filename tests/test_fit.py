@@ -1,0 +1,155 @@
+"""The loop with a toy student: it ends when it should, and stopping and resuming changes nothing."""
+
+import json
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import toys
+from atlas.build import env_steps, expected_updates
+from atlas.config import (
+    ACCELConfig,
+    BufferConfig,
+    Config,
+    DomainConfig,
+    DRConfig,
+    PLRConfig,
+    PPOConfig,
+    RunConfig,
+    StudentConfig,
+)
+from atlas.fit import NotANumber, fit
+from atlas.presets import PRESETS
+from atlas.runs.checkpoints import Checkpoints
+from atlas.runs.metrics import JsonLines, read
+from atlas.train import Trainer
+from atlas.ued.scores import SCORES
+from atlas.ued.teachers import TEACHERS
+
+NUM_ENVS, NUM_EVAL = 4, 6
+
+
+def config(total_steps=1_200, **run):
+    return Config(
+        domain=DomainConfig(step_limit=toys.STEP_LIMIT),
+        teacher=ACCELConfig(replay_prob=0.7, num_eval=NUM_EVAL, buffer=BufferConfig(capacity=16)),
+        student=StudentConfig(ppo=PPOConfig(minibatch_envs=2)),
+        run=RunConfig(num_envs=NUM_ENVS, rollout=toys.ROLLOUT, total_steps=total_steps, **run),
+    )
+
+
+@cache
+def trainer(spoil_at=None):
+    teacher = TEACHERS["accel"](config().teacher, toys.supply(NUM_ENVS))
+    return Trainer(teacher, SCORES[teacher.score], **toys.student(spoil_at=spoil_at))
+
+
+def start():
+    return trainer().init(jax.random.key(0))
+
+
+def plain(tree):
+    return jax.tree.map(
+        lambda x: np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x), tree
+    )
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A run that nobody interrupts, and what hooks saw."""
+    seen = []
+    state = fit(trainer(), config(), start(), [seen.append])
+    return plain(state), seen
+
+
+def test_a_run_ends_with_the_iteration_that_uses_up_its_steps(whole):
+    state, seen = whole
+    iterations, trained = int(state.iterations), int(state.trained)
+    steps = env_steps(config(), iterations, trained)
+    assert steps == seen[-1].steps >= 1_200
+    assert steps - 1_200 < toys.ROLLOUT * NUM_EVAL
+    assert [moment.last for moment in seen] == [False] * (len(seen) - 1) + [True]
+
+
+def test_env_steps_count_both_kinds_of_iterations():
+    assert env_steps(config(), 10, 4) == toys.ROLLOUT * (4 * NUM_ENVS + 6 * NUM_EVAL)
+
+
+def test_records_add_up(whole):
+    state, seen = whole
+    assert sum(sum(m.record["iterations"].values()) for m in seen) == int(state.iterations)
+    assert seen[-1].record["buffer"]["capacity"] == 16
+    assert all(0 <= rate <= 1 for m in seen for rate in m.record["solve_rate"].values())
+    json.dumps([m.record for m in seen])
+
+
+def test_stopping_and_resuming_changes_nothing(whole, tmp_path):
+    """Bit for bit, through a checkpoint on disk, in stretches of one call each."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    state, stretches = start(), 0
+    while env_steps(config(), int(state.iterations), int(state.trained)) < config().run.total_steps:
+        state = fit(trainer(), config(), state, stop=lambda: True)
+        checkpoints.save(int(state.iterations), state, {})
+        checkpoints.finish()
+        state = checkpoints.restore_latest(jax.eval_shape(start))[1]
+        stretches += 1
+        if stretches == 4:
+            state = fit(trainer(), config(), state)
+    checkpoints.close()
+    jax.tree.map(np.testing.assert_array_equal, plain(state), whole[0])
+
+
+def test_a_run_stops_when_time_is_up():
+    state = fit(trainer(), config(total_steps=10**9, time_limit=1e-9), start())
+    assert int(state.iterations) == 1
+
+
+def test_time_spent_before_counts():
+    seen = []
+    fit(trainer(), config(total_steps=10**9, time_limit=2.0), start(), [seen.append], seconds=120.0)
+    assert len(seen) == 1
+    assert seen[0].seconds >= 120
+
+
+def test_losses_that_are_no_numbers_end_training_before_any_hook_sees_the_state():
+    seen = []
+    with pytest.raises(NotANumber, match=r"iteration \d+ are not numbers"):
+        fit(trainer(spoil_at=3), config(), start(), [seen.append])
+    assert all(int(moment.trained) < 3 for moment in seen)
+
+
+def test_records_beyond_the_checkpoint_are_forgotten(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    writer = JsonLines(path)
+    for iteration in range(1, 6):
+        writer.write({"iteration": iteration, "x": float("nan")})
+    writer.close()
+    path.write_text(path.read_text() + '{"iteration": 6, "half')
+    again = JsonLines(path, iteration=3)
+    again.write({"iteration": 4})
+    again.close()
+    assert [record["iteration"] for record in read(path)] == [1, 2, 3, 4]
+    assert read(path)[0]["x"] is None
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_annealing_knows_how_long_a_preset_learns(name):
+    chosen = PRESETS[name].config
+    updates = expected_updates(chosen)
+    assert 1 <= env_steps(chosen, updates, updates) <= chosen.run.total_steps
+
+
+def test_annealing_counts_what_is_only_scored():
+    run = RunConfig(num_envs=8, rollout=512, total_steps=512 * 8 * 1000)
+    student = StudentConfig(ppo=PPOConfig(minibatch_envs=4))
+    expected = {
+        DRConfig(): 1000,
+        PLRConfig(): 500,
+        PLRConfig(train_on_new=True): 1000,
+        ACCELConfig(replay_prob=1.0): 500,
+    }
+    for teacher, updates in expected.items():
+        assert expected_updates(Config(teacher=teacher, run=run, student=student)) == updates
