@@ -1,0 +1,188 @@
+"""From a task to one embedding a state: a graph network over the machine.
+
+The embedding depends on the task and the parameters, not on time: it is computed once a rollout and once a minibatch
+as a table with a row for each node; a step only looks up where its task stands.
+
+Edges are reversed: a node gathers from the nodes its edges lead to, so it knows what lies ahead. Two sums are done
+before any parameter is used, because they are linear: the literals of an edge are added up as codes, and a node's mean
+over its edges is a product with the matrix of edge counts. There is no scatter in the gradient.
+
+Hierarchies are encoded through their calls: the graph holds the states of all machines, a call leads to the state
+after it and into the callee, and the embedding of a stack is the sum of its rows. The flat form would be exact too, but
+it can be exponentially larger, and machines that are called twice would be learnt twice.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import DTypeLike
+from jaxtyping import Float32, Int, Int16, Key
+
+from atlas.config import NetworkConfig
+from atlas.errors import AtlasError
+from atlas.struct import Struct
+from atlas.student.layers import Dense, Norm, Normals, dense, lecun, linear, norm, normalise, product, table
+from atlas.types import REJECTED, Graph
+
+NOISE = 0.1**0.5
+"""Standard deviation of the random node features (paper, Appendix C)."""
+INDEX_STATES = 16
+"""How many states the *index* ablation can tell apart."""
+
+
+class Structured(Struct):
+    """Literals by what they mean: objects and location apart."""
+
+    objects: Float32[Array, "codes edge"]
+    location: Float32[Array, "edge_and_places edge"]
+    """On the sum of the objects beside the location."""
+
+
+class Independent(Struct):
+    """Literals each on their own: negative ones, true, positive ones."""
+
+    rows: Float32[Array, "literals edge"]
+
+
+class Layer(Struct):
+    """One round of message passing."""
+
+    self: Dense
+    neighbours: Float32[Array, "width width"]
+    edges: Float32[Array, "edge width"]
+    """With `neighbours`, the kernel on (neighbour beside edge)."""
+    norm: Norm
+
+
+class GraphEncoder(Struct):
+    """Parameters of the task encoder."""
+
+    literals: Structured | Independent
+    edge: Float32[Array, "edge edge"]
+    """On the sum of an edge's literals."""
+    rejecting: Float32[Array, "width"]
+    """Added to rejecting nodes: they have no edges either, and must not look like accepting ones."""
+    layers: tuple[Layer, ...]
+    output: Dense
+
+
+class IndexEncoder(Struct):
+    """Ablation: an embedding of the number of the state, whatever the task."""
+
+    rows: Dense
+
+
+Encoder = GraphEncoder | IndexEncoder
+
+
+def init(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Encoder:
+    """Random parameters. `features` are the codes of the propositions: groups of bits, the location first."""
+    width, edge = config.task_width, config.edge_width
+    if config.task == "index":
+        return IndexEncoder(rows=linear(lecun(normals, INDEX_STATES, width)))
+    return GraphEncoder(
+        literals=_init_literals(normals, config, features),
+        edge=lecun(normals, edge, edge),
+        rejecting=NOISE * normals.take(width),
+        layers=tuple(_init_layer(normals, width, edge) for _ in range(config.graph_layers)),
+        output=linear(lecun(normals, width, width)),
+    )
+
+
+def _init_literals(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Structured | Independent:
+    props, _, codes = features.shape
+    edge = config.edge_width
+    if config.literals == "independent":
+        return Independent(rows=table(normals, 2 * props + 1, edge))
+    return Structured(objects=lecun(normals, codes, edge), location=lecun(normals, edge + _places(features), edge))
+
+
+def _init_layer(normals: Normals, width: int, edge: int) -> Layer:
+    message = lecun(normals, width + edge, width)
+    return Layer(
+        self=linear(lecun(normals, width, width)),
+        neighbours=message[:width],
+        edges=message[width:],
+        norm=norm(width),
+    )
+
+
+def _places(features: np.ndarray) -> int:
+    """How many codes the location has; the rest of its row is padding."""
+    return int(np.flatnonzero(features[:, 0].any(0)).max()) + 1
+
+
+def noise(key: Key[Array, ""], nodes: int, width: int) -> Float32[Array, "{nodes} {width}"]:
+    """The random features that tell nodes apart."""
+    return NOISE * jax.random.normal(key, (nodes, width))
+
+
+def encode(
+    params: Encoder, features: np.ndarray, key: Key[Array, ""], graph: Graph, dtype: DTypeLike
+) -> Float32[Array, "nodes width"]:
+    """The embedding of every node of one task. The same key gives the same node features."""
+    nodes = graph.target.shape[0]
+    if isinstance(params, IndexEncoder):
+        return _numbered(params, nodes, dtype)
+    x = noise(key, nodes, len(params.rejecting))
+    x = x + jnp.where((graph.outcome == REJECTED)[:, None], params.rejecting[None], 0.0)
+    leads_to, edges = _adjacency(graph.target), _edges(params, features, graph, dtype)
+    for layer in params.layers:
+        gathered = product(product(leads_to, x, dtype), layer.neighbours, dtype) + product(edges, layer.edges, dtype)
+        x = jax.nn.relu(normalise(layer.norm, dense(layer.self, x, dtype) + gathered))
+    return dense(params.output, x, dtype)
+
+
+def _numbered(params: IndexEncoder, nodes: int, dtype: DTypeLike) -> Float32[Array, "nodes width"]:
+    if nodes > INDEX_STATES:
+        raise AtlasError(
+            f"the task has {nodes} states, but the index encoder tells at most {INDEX_STATES} apart: "
+            "use task = graph, or smaller tasks"
+        )
+    return dense(params.rows, jnp.eye(INDEX_STATES)[:nodes], dtype)
+
+
+def _adjacency(target: Int[Array, "nodes edges"]) -> Float32[Array, "nodes nodes"]:
+    """The share of a node's edges that lead to each node; zeros where none leaves."""
+    nodes = target.shape[0]
+    count = jax.nn.one_hot(target, nodes).sum(1)  # an unused slot, -1, is a row of zeros
+    return count / jnp.maximum(count.sum(1, keepdims=True), 1.0)
+
+
+def _edges(params: GraphEncoder, features: np.ndarray, graph: Graph, dtype: DTypeLike) -> Float32[Array, "nodes edge"]:
+    """The mean embedding of the edges that leave each node."""
+    used = (graph.target >= 0).astype(jnp.float32)
+    weight = used / jnp.maximum(used.sum(1, keepdims=True), 1.0)
+    if isinstance(params.literals, Independent):
+        summed = _independent(params.literals, graph.guard)
+    else:
+        summed = _structured(params.literals, features, graph.guard, dtype)
+    return product((summed * weight[:, :, None]).sum(1), params.edge, dtype)
+
+
+def _structured(
+    params: Structured, features: np.ndarray, guard: Int16[Array, "nodes edges literals"], dtype: DTypeLike
+) -> Float32[Array, "nodes edges edge"]:
+    """Sign times what each literal means, added up: as codes, for everything up to here is linear."""
+    objects, places = jnp.asarray(features[:, 1:].sum(1)), jnp.asarray(features[:, 0, : _places(features)])
+    prop, sign = jnp.maximum(jnp.abs(guard) - 1, 0), jnp.sign(guard).astype(jnp.float32)[..., None]
+    summed_objects, summed_places = (sign * objects[prop]).sum(2), (sign * places[prop]).sum(2)
+    both = jnp.concatenate([product(summed_objects, params.objects, dtype), summed_places], -1)
+    return product(both, params.location, dtype)
+
+
+def _independent(
+    params: Independent, guard: Int16[Array, "nodes edges literals"]
+) -> Float32[Array, "nodes edges edge"]:
+    """The rows of the literals added up; an empty guard is the row of *true*."""
+    true = params.rows.shape[0] // 2
+    rows = jnp.where((guard != 0)[..., None], params.rows[true + guard.astype(jnp.int32)], 0.0).sum(2)
+    return jnp.where(jnp.all(guard == 0, -1)[..., None], params.rows[true][None, None], rows)
+
+
+def look_up(
+    rows: Float32[Array, "nodes width"], at: Int[Array, "*lead depth"], dtype: DTypeLike
+) -> Float32[Array, "*lead width"]:
+    """The sum of some rows of a table; -1 is no row. As a product, so that its gradient is one too."""
+    return product(jax.nn.one_hot(at, rows.shape[0]).sum(-2), rows, dtype)

@@ -1,0 +1,165 @@
+"""The policy network: view, task and previous action -> memory -> what to do, and what that is worth."""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import DTypeLike
+from jaxtyping import Bool, Float32, Int, Key, UInt8
+
+from atlas.config import NetworkConfig
+from atlas.struct import Struct
+from atlas.student import encode, gru, view
+from atlas.student.layers import Dense, Normals, dense, initialise, linear, orthogonal, table
+from atlas.types import Graph
+
+HIDDEN_GAIN, POLICY_GAIN = 2.0, 0.1
+
+
+class Head(Struct):
+    """Two hidden layers and an output."""
+
+    hidden: tuple[Dense, Dense]
+    output: Dense
+
+
+class Params(Struct):
+    """All that is learnt."""
+
+    view: view.View
+    task: encode.Encoder
+    actions: Float32[Array, "actions_and_none width"]
+    """Embedding of the previous action; the last row is "none"."""
+    gru: gru.GRU
+    actor: Head
+    critic: Head
+
+
+class Observation(Struct):
+    """What the student knows at a step, in bytes."""
+
+    view: UInt8[Array, "*lead rows cols"]
+    nodes: Int[Array, "*lead depth"]
+    """Rows of the task's table where it stands; -1 unused."""
+    previous: UInt8[Array, "*lead"]
+    """The action before; ignored where an episode starts."""
+    start: Bool[Array, "*lead"]
+    """An episode starts here: memory is cleared and there is no previous action."""
+
+
+@dataclass(frozen=True, eq=False)
+class Student:
+    """The network as functions of its parameters. Batches of environments; time, where there is one, comes first."""
+
+    config: NetworkConfig
+    cells: view.Cells
+    """What views are made of."""
+    num_actions: int
+    features: np.ndarray
+    """`float32[props, groups, codes]`, from the vocabulary: what the propositions mean."""
+
+    @property
+    def dtype(self) -> DTypeLike:
+        """What products are computed in."""
+        return jnp.bfloat16 if self.config.bf16 else jnp.float32
+
+    def init(self, key: Key[Array, ""]) -> Params:
+        """Random parameters."""
+        return initialise(key, self._make)
+
+    def _make(self, normals: Normals) -> Params:
+        config = self.config
+        inputs = view.width(config, self.cells) + config.action_embedding
+        inputs += config.task_width if config.task_into_gru else 0
+        memory = config.recurrent + (0 if config.task_into_gru else config.task_width)
+        return Params(
+            view=view.init(normals, config, self.cells),
+            task=encode.init(normals, config, self.features),
+            actions=table(normals, self.num_actions + 1, config.action_embedding),
+            gru=gru.init(normals, inputs, config.recurrent),
+            actor=_init_head(normals, memory, config.head_width, self.num_actions, POLICY_GAIN),
+            critic=_init_head(normals, memory, config.head_width, 1, config.value_init),
+        )
+
+    def initial_hidden(self, envs: int) -> Float32[Array, "{envs} width"]:
+        """Empty memories."""
+        return jnp.zeros((envs, self.config.recurrent))
+
+    def embed(self, params: Params, keys: Key[Array, "envs"], graphs: Graph) -> Float32[Array, "envs rows width"]:
+        """A table of task embeddings for each environment. `graphs` is batched `[envs, pool]`; node n of the p-th task
+        of a pool is row `p * nodes + n`. The keys fix the random node features."""
+
+        def one(key: Key[Array, ""], graph: Graph) -> Float32[Array, "nodes width"]:
+            return encode.encode(params.task, self.features, key, graph, self.dtype)
+
+        envs, pool = graphs.outcome.shape[:2]
+        tables = jax.vmap(jax.vmap(one))(jax.vmap(lambda key: jax.random.split(key, pool))(keys), graphs)
+        return tables.reshape(envs, -1, tables.shape[-1])
+
+    def step(
+        self,
+        params: Params,
+        tables: Float32[Array, "envs rows width"],
+        seen: Observation,
+        hidden: Float32[Array, "envs memory"],
+    ) -> tuple[Float32[Array, "envs memory"], Float32[Array, "envs actions"], Float32[Array, "envs"]]:
+        """One step of acting: the next memory, the logits of the actions, the value."""
+        task = jax.vmap(lambda rows, at: encode.look_up(rows, at, self.dtype))(tables, seen.nodes)
+        projected = self._project(params, task, seen)
+        hidden = gru.step(params.gru, projected, seen.start, hidden, self.dtype)
+        return hidden, *self._decide(params, task, hidden)
+
+    def unroll(
+        self,
+        params: Params,
+        tables: Float32[Array, "envs rows width"],
+        seen: Observation,
+        hidden: Float32[Array, "envs memory"],
+    ) -> tuple[Float32[Array, "time envs actions"], Float32[Array, "time envs"]]:
+        """Logits and values along whole sequences, as `step` gave them: the way to learn."""
+        task = jax.vmap(lambda rows, at: encode.look_up(rows, at, self.dtype), (0, 1), 1)(tables, seen.nodes)
+        projected = self._project(params, task, seen)
+        memory = gru.unroll(params.gru, projected, seen.start, hidden, self.dtype)
+        return self._decide(params, task, memory)
+
+    def _project(
+        self, params: Params, task: Float32[Array, "*lead width"], seen: Observation
+    ) -> Float32[Array, "*lead gates"]:
+        """All that a step does before memory comes in."""
+        previous = jnp.where(seen.start, jnp.uint8(self.num_actions), seen.previous)
+        parts = [
+            view.encode(params.view, self.config, seen.view, self.dtype),
+            jnp.dot(jax.nn.one_hot(previous, self.num_actions + 1), params.actions),
+        ]
+        parts += [task] if self.config.task_into_gru else []
+        return gru.project(params.gru, jnp.concatenate(parts, -1), self.dtype)
+
+    def _decide(
+        self, params: Params, task: Float32[Array, "*lead width"], memory: Float32[Array, "*lead memory"]
+    ) -> tuple[Float32[Array, "*lead actions"], Float32[Array, "*lead"]]:
+        """Logits and value."""
+        known = memory if self.config.task_into_gru else jnp.concatenate([memory, task], -1)
+        return _head(params.actor, known, self.dtype), _head(params.critic, known, self.dtype)[..., 0]
+
+
+def _init_head(normals: Normals, inputs: int, width: int, outputs: int, gain: float) -> Head:
+    return Head(
+        hidden=(
+            linear(orthogonal(normals, HIDDEN_GAIN, inputs, width)),
+            linear(orthogonal(normals, HIDDEN_GAIN, width, width)),
+        ),
+        output=linear(orthogonal(normals, gain, width, outputs)),
+    )
+
+
+def _head(params: Head, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> Float32[Array, "*lead outputs"]:
+    for layer in params.hidden:
+        x = jax.nn.relu(dense(layer, x, dtype))
+    return dense(params.output, x, dtype)
+
+
+def count(params: Params) -> int:
+    """How many numbers are learnt."""
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))

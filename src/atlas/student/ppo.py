@@ -1,0 +1,193 @@
+"""Proximal policy optimisation of a recurrent student."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jaxtyping import Float32, Int32, Key, UInt8
+
+from atlas.config import PPOConfig
+from atlas.struct import Struct
+from atlas.student import gae
+from atlas.student.experience import Experience, log_prob_of, observations
+from atlas.student.network import Observation, Params, Student
+from atlas.types import Graph
+
+Scalar = Float32[Array, ""]
+
+
+class Losses(Struct):
+    """How learning went: means over all minibatches of a rollout."""
+
+    policy: Scalar
+    value: Scalar
+    entropy: Scalar
+    kl: Scalar
+    """Estimate of the divergence from the policy that acted."""
+    clipped: Scalar
+    """Share of steps whose ratio left the range."""
+    gradient_norm: Scalar
+    """Before clipping."""
+    explained_variance: Scalar
+    """How much of the targets' variance the values predicted while acting; 1 is all, 0 or less is nothing."""
+
+
+class _Sequences(Struct):
+    """What learning needs of each step; `[time, envs]`."""
+
+    seen: Observation
+    action: UInt8[Array, "time envs"]
+    log_prob: Float32[Array, "time envs"]
+    value: Float32[Array, "time envs"]
+    advantage: Float32[Array, "time envs"]
+    target: Float32[Array, "time envs"]
+
+
+class _Batch(Struct):
+    """A minibatch: whole sequences of some environments."""
+
+    steps: _Sequences
+    graphs: Graph
+    noise: Key[Array, "envs"]
+    hidden: Float32[Array, "envs memory"]
+
+
+def optimiser(config: PPOConfig, gradient_steps: int) -> optax.GradientTransformation:
+    """Adam behind a clip of the gradient's norm. `gradient_steps` is how many a run makes, for annealing."""
+    rate = optax.linear_schedule(config.learning_rate, 0.0, gradient_steps) if config.anneal else config.learning_rate
+    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_eps))
+
+
+def gradient_steps(config: PPOConfig, envs: int) -> int:
+    """How many gradient steps one rollout gives."""
+    return config.phases * config.epochs * (envs // config.minibatch_envs)
+
+
+@dataclass(frozen=True)
+class Learner:
+    """Learns from experience."""
+
+    student: Student
+    config: PPOConfig
+    optimiser: optax.GradientTransformation
+
+    def learn(
+        self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
+    ) -> tuple[Params, Any, Losses]:
+        """All phases, epochs and minibatches of one rollout."""
+        steps = self._sequences(experience)
+        plan = self._plan(key, experience.last_value.shape[0])
+
+        def update(state: tuple[Params, Any], turn: tuple[Array, Array]) -> tuple[tuple[Params, Any], Losses]:
+            batch = self._select(experience, steps, *turn)
+            params, opt_state, losses = self._update(*state, batch)
+            return (params, opt_state), losses
+
+        (params, opt_state), losses = jax.lax.scan(update, (params, opt_state), plan)
+        mean = jax.tree.map(jnp.mean, losses)
+        return params, opt_state, mean.replace(explained_variance=explained_variance(steps.value, steps.target))
+
+    def _sequences(self, experience: Experience) -> _Sequences:
+        """Advantages and targets, from the values predicted while acting."""
+        steps, config = experience.steps, self.config
+        advantage = gae.advantages(
+            steps.reward, steps.value, steps.done, steps.cut_value,
+            experience.last_value, config.gamma, config.gae_lambda,
+        )  # fmt: skip
+        return _Sequences(
+            seen=observations(experience),
+            action=steps.action,
+            log_prob=steps.log_prob,
+            value=steps.value,
+            advantage=advantage,
+            target=advantage + steps.value,
+        )
+
+    def _plan(
+        self, key: Key[Array, ""], envs: int
+    ) -> tuple[Int32[Array, "updates"], Int32[Array, "updates minibatch"]]:
+        """Which phase and which environments each gradient step learns from: in every epoch each one once."""
+        config = self.config
+        passes = config.phases * config.epochs
+        orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(jax.random.split(key, passes))
+        chosen = orders.reshape(-1, config.minibatch_envs).astype(jnp.int32)
+        phase = jnp.repeat(jnp.arange(config.phases, dtype=jnp.int32), len(chosen) // config.phases)
+        return phase, chosen
+
+    def _select(
+        self, experience: Experience, steps: _Sequences, phase: Int32[Array, ""], chosen: Int32[Array, "minibatch"]
+    ) -> _Batch:
+        """The sequences of some environments in one phase."""
+        length = steps.action.shape[0] // self.config.phases
+
+        def part(leaf: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(leaf, phase * length, length)[:, chosen]
+
+        return _Batch(
+            steps=jax.tree.map(part, steps),
+            graphs=jax.tree.map(lambda leaf: leaf[chosen], experience.graphs),
+            noise=experience.noise[chosen],
+            hidden=experience.hidden[phase, chosen],
+        )
+
+    def _update(self, params: Params, opt_state: Any, batch: _Batch) -> tuple[Params, Any, Losses]:
+        """One gradient step."""
+        (_, losses), gradient = jax.value_and_grad(self._loss, has_aux=True)(params, batch)
+        updates, opt_state = self.optimiser.update(gradient, opt_state, params)
+        losses = losses.replace(gradient_norm=optax.global_norm(gradient))
+        return optax.apply_updates(params, updates), opt_state, losses
+
+    def _loss(self, params: Params, batch: _Batch) -> tuple[Scalar, Losses]:
+        """What is minimised, and the rest worth knowing."""
+        config, steps = self.config, batch.steps
+        tables = self.student.embed(params, batch.noise, batch.graphs)
+        logits, value = self.student.unroll(params, tables, steps.seen, batch.hidden)
+        log_probs = jax.nn.log_softmax(logits)
+        log_ratio = log_prob_of(log_probs, steps.action) - steps.log_prob
+        policy = policy_loss(log_ratio, self._normalised(steps.advantage), config.clip)
+        critic = value_loss(value, steps.value, steps.target, config.value_clip)
+        entropy = -jnp.mean(jnp.sum(jnp.exp(log_probs) * log_probs, -1))
+        losses = Losses(
+            policy=policy,
+            value=critic,
+            entropy=entropy,
+            kl=jnp.mean(jnp.expm1(log_ratio) - log_ratio),
+            clipped=jnp.mean((jnp.abs(jnp.expm1(log_ratio)) > config.clip).astype(jnp.float32)),
+            gradient_norm=jnp.float32(0),
+            explained_variance=jnp.float32(0),
+        )
+        return policy + config.value_coefficient * critic - config.entropy * entropy, losses
+
+    def _normalised(self, advantage: Float32[Array, "time envs"]) -> Float32[Array, "time envs"]:
+        if self.config.normalise == "never":
+            return advantage
+        return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+
+
+def policy_loss(log_ratio: Float32[Array, "time envs"], advantage: Float32[Array, "time envs"], clip: float) -> Scalar:
+    """The clipped surrogate: no gain from moving a ratio further than `clip` from 1."""
+    ratio = jnp.exp(log_ratio)
+    return -jnp.mean(jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - clip, 1.0 + clip) * advantage))
+
+
+def value_loss(
+    value: Float32[Array, "time envs"],
+    before: Float32[Array, "time envs"],
+    target: Float32[Array, "time envs"],
+    clip: float | None,
+) -> Scalar:
+    """Half the squared error; with a clip, that of the value moved at most so far, where it is worse."""
+    error = jnp.square(value - target)
+    if clip is not None:
+        near = before + jnp.clip(value - before, -clip, clip)
+        error = jnp.maximum(error, jnp.square(near - target))
+    return 0.5 * jnp.mean(error)
+
+
+def explained_variance(value: Float32[Array, "time envs"], target: Float32[Array, "time envs"]) -> Scalar:
+    """1 - Var(target - value) / Var(target); 0 where the targets do not vary."""
+    variance = jnp.var(target)
+    return jnp.where(variance > 0, 1.0 - jnp.var(target - value) / jnp.maximum(variance, 1e-12), 0.0)
