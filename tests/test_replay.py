@@ -62,7 +62,7 @@ def test_a_whole_episode_in_names() -> None:
 
 
 def test_numbers_and_names_and_numpy_mean_the_same() -> None:
-    assert trace(LEVEL, [3, 1]) == trace(LEVEL, ["pick up", "right"]) == trace(LEVEL, list(np.array([3, 1])))
+    assert trace(LEVEL, [3, 1]) == trace(LEVEL, ["pick up", "right"]) == trace(LEVEL, np.array([3, 1]))
 
 
 def test_a_trivial_task_ends_with_the_first_action_and_earns_nothing() -> None:

@@ -8,6 +8,7 @@ _PUBLIC: dict[str, str] = {
     "load": "atlas.runs.problem_files",
     "load_level": "atlas.runs.problem_files",
     "load_task": "atlas.runs.problem_files",
+    "sample": "atlas.sampling",
     "save": "atlas.runs.problem_files",
     "trace": "atlas.replay",
 }

@@ -1,9 +1,10 @@
 """Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`."""
 
 import functools
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, SupportsIndex
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ from atlas.world import World, WorldState
 STEP_LIMIT: Final = DomainConfig().step_limit
 NO_LIMIT: Final = np.iinfo(np.int32).max
 """For the compiled world: an episode counts for itself, so that all limits share one program."""
-Action = int | str
+Action = SupportsIndex | str
 """A number, or a name such as `forward` or `pick_up`."""
 
 
@@ -62,7 +63,7 @@ class Record:
         return dict(self) | {"position": list(self.position), "label": sorted(self.label)}
 
 
-def trace(subject: Problem | Level, actions: Sequence[Action], step_limit: int = STEP_LIMIT) -> list[Record]:
+def trace(subject: Problem | Level, actions: Iterable[Action], step_limit: int = STEP_LIMIT) -> list[Record]:
     """One record for the start and one for each action, until the episode is done.
 
     The first is the state after the task consumed the first label. A task that this already ended is reported as done
@@ -95,9 +96,10 @@ def action_number(action: Action) -> int:
         if name in grid.ACTIONS:
             return grid.ACTIONS.index(name)
         raise AtlasError(f"'{action}' is no action{nearest(name, grid.ACTIONS) or f'; there are {known}'}")
-    if not 0 <= int(action) < len(grid.ACTIONS):
-        raise AtlasError(f"{action} is no action; there are {known}")
-    return int(action)
+    number = operator.index(action)
+    if not 0 <= number < len(grid.ACTIONS):
+        raise AtlasError(f"{number} is no action; there are {known}")
+    return number
 
 
 class Episode:
@@ -178,7 +180,7 @@ def task_state_name(task: RewardMachine | Hierarchy, state: Any) -> str:
 def _compiled(flat: bool) -> tuple[Any, Any]:
     """`reset` and `step` of the world for a kind of task, compiled once for each size of problem."""
     formalism = (RewardMachines if flat else Hierarchies)(sample=_no_sampler)
-    world = World(Minigrid(DomainConfig()), formalism, step_limit=NO_LIMIT)  # type: ignore[arg-type]
+    world = World(Minigrid(DomainConfig()), formalism, step_limit=NO_LIMIT)
     return jax.jit(world.reset), jax.jit(world.step)
 
 

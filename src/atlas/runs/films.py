@@ -1,6 +1,6 @@
 """Films of episodes: the world moves, the task beside it shows how far it got."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from PIL import Image
@@ -13,7 +13,7 @@ from atlas.types import Problem
 
 
 def episode_frames(
-    subject: Problem | Level, actions: Sequence[Action], tile: int = 32, step_limit: int = STEP_LIMIT
+    subject: Problem | Level, actions: Iterable[Action], tile: int = 32, step_limit: int = STEP_LIMIT
 ) -> list[Image.Image]:
     """A picture for the start and one for each action, until the episode is done."""
     episode = Episode(subject, step_limit)
@@ -27,7 +27,7 @@ def episode_frames(
     return frames
 
 
-def save_episode(subject: Problem | Level, actions: Sequence[Action], path: Path | str, fps: float = 4.0) -> None:
+def save_episode(subject: Problem | Level, actions: Iterable[Action], path: Path | str, fps: float = 4.0) -> None:
     """Write an episode as a film, GIF or MP4 by the suffix of the path."""
     save_film(episode_frames(subject, actions), path, fps)
 
@@ -36,4 +36,4 @@ def _frame(episode: Episode, action: str, tile: int) -> Image.Image:
     record = episode.record
     words = [f"{episode.steps}", action, *([record.task_state] if record.task_state else [])]
     words += [f"reward {record.reward:g}"] if record.reward else []
-    return render.frame(episode.level, caption="  ·  ".join(words), tile=tile)
+    return render.frame(episode.level, caption="  ·  ".join(words), tile=tile, strip=True)

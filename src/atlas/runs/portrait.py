@@ -94,9 +94,10 @@ def overview(subjects: Sequence[Subject]) -> Table:
 
 
 def picture(subject: Subject, tile: int = 32) -> Image.Image:
-    """One problem as an image."""
-    level, _, about = parts(subject)
-    return render.frame(level, caption=about.name, tile=tile)
+    """One problem as an image: name and task in words above the level."""
+    level, task, about = parts(subject)
+    words = [about.name] * bool(about.name) + ([explain(task, VOCABULARY)] if task is not None else [])
+    return render.frame(level, caption=": ".join(words), tile=tile)
 
 
 def svg(subject: Subject, tile: int = 32) -> str:

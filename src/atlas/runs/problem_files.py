@@ -175,10 +175,13 @@ def _only_document(path: Path, wanted: str) -> Document:
     return documents[0]
 
 
-def save(problem: Problem | Sequence[Problem], path: Path | str) -> None:
-    """Write a problem as a readable file; several as one file of many documents, or into a folder, one file each."""
+def save(problem: Problem | Level | Sequence[Problem | Level], path: Path | str) -> None:
+    """Write a problem as a readable file; several as one file of many documents, or into a folder, one file each.
+
+    Levels are written the same way, without a task.
+    """
     path = Path(path)
-    problems = [problem] if isinstance(problem, Problem) else list(problem)
+    problems = [problem] if isinstance(problem, Problem | Level) else list(problem)
     if path.suffix in YAML_SUFFIXES:
         write_whole(path, "---\n".join(map(format_problem, problems)))
     elif path.suffix:
@@ -188,7 +191,7 @@ def save(problem: Problem | Sequence[Problem], path: Path | str) -> None:
             write_whole(path / f"{name}.yaml", format_problem(problems[number]))
 
 
-def _file_names(problems: Sequence[Problem]) -> list[str]:
+def _file_names(problems: Sequence[Problem | Level]) -> list[str]:
     """Names of problems where they have one, else numbers that sort."""
     width = len(str(len(problems)))
     names = [getattr(p, "name", "") or f"{i:0{width}d}" for i, p in enumerate(problems, start=1)]
@@ -198,20 +201,23 @@ def _file_names(problems: Sequence[Problem]) -> list[str]:
     return names
 
 
-def format_problem(problem: Problem) -> str:
-    """A problem as a YAML document."""
+def format_problem(problem: Problem | Level) -> str:
+    """A problem, or a level without a task, as a YAML document."""
+    level, task = (problem, None) if isinstance(problem, Level) else (problem.level, problem.task)
     about = problem.about if isinstance(problem, NamedProblem) else About()
-    carried = int(problem.level.carrying)
+    carried = int(level.carrying)
     parts = [
         _line("name", about.name) if about.name else "",
-        _line("tags", list(about.tags), flow=None) if about.tags else "",
+        _line("tags", list(about.tags)) if about.tags else "",
         _line("notes", about.notes) if about.notes else "",
-        "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(problem.level).splitlines()),
+        "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(level).splitlines()),
         _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
-        _line("task", format_task(problem.task, VOCABULARY)),
+        _line("task", format_task(task, VOCABULARY)) if task is not None else "",
     ]
     return "".join(parts)
 
 
-def _line(key: str, value: Any, flow: bool | None = False) -> str:
+def _line(key: str, value: Any) -> str:
+    """One entry: text as a line or lines, lists and small mappings in brackets."""
+    flow = False if isinstance(value, str) else None
     return yaml.safe_dump({key: value}, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=100)

@@ -13,6 +13,8 @@ from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.shapes import LIGHT, PAGE, Circle, Ink, Shape, agent_shapes, cell_shapes
 
 TEXT_INK: Final[Ink] = (40, 42, 48)
+NARROWEST: Final = 11
+"""Tiles that a frame is wide at least: captions need room."""
 FINER: Final = 4
 """Tiles are drawn this many times larger and scaled down, for smooth edges."""
 
@@ -91,12 +93,16 @@ def _font(size: float) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 def frame(
-    level: Level, task_picture: Image.Image | None = None, caption: str = "", tile: int = 32, highlight: bool = True
+    level: Level,
+    task_picture: Image.Image | None = None,
+    caption: str = "",
+    tile: int = 32,
+    strip: bool | None = None,
 ) -> Image.Image:
     """One picture of a problem: the level, beside it its task, above both a caption."""
-    parts = [draw_level(level, tile, highlight, strip=True)] + ([task_picture] if task_picture else [])
+    parts = [draw_level(level, tile, strip=strip)] + ([task_picture] if task_picture else [])
     gap = tile // 2
-    width = sum(part.width for part in parts) + gap * (len(parts) + 1)
+    width = max(NARROWEST * tile, sum(part.width for part in parts) + gap * (len(parts) + 1))
     lines = _wrap(caption, width - 2 * gap, 0.5 * tile)
     top = gap + round(0.75 * tile) * len(lines)
     image = Image.new("RGB", (_even(width), _even(top + max(part.height for part in parts) + gap)), PAGE)
