@@ -1,5 +1,7 @@
 """What every level and every task must obey, in plain numpy: laws that many tests share."""
 
+import itertools
+
 import numpy as np
 
 from atlas.config import DomainConfig
@@ -15,6 +17,8 @@ from atlas.domains.minigrid.grid import (
     Level,
 )
 from atlas.domains.minigrid.layouts import FREE_FORM, ROOM_GRID, blank, door_places, object_limits, size_of
+from atlas.tasks import hrm
+from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED
 
 
 def count_objects(level: Level) -> int:
@@ -63,3 +67,64 @@ def _agent_stands_well(level: Level) -> None:
     assert kind in (FLOOR, DOOR_OPEN)
     assert 0 <= int(level.direction) < 4
     assert int(level.carrying) == NOTHING or int(level.carrying) >> 3 in MOVABLE
+
+
+def task_rules(task) -> None:
+    """A flat machine as samplers, edits and hindsight may make it: compact, tidy, sparse, and acceptance in reach."""
+    target, guard, outcome = (np.asarray(x) for x in (task.target, task.guard, task.outcome))
+    used = body_rules(target, guard, outcome)
+    assert ACCEPTED in outcome[:used]
+    ends = (target != UNUSED) & (outcome[target] == ACCEPTED)
+    assert (np.asarray(task.reward) == ends).all(), "sparse"
+
+
+def body_rules(target: np.ndarray, guard: np.ndarray, outcome: np.ndarray) -> int:
+    """One machine: states without gaps, all reached from the first, terminal ones without edges. How many there are."""
+    reached, todo = {0}, [0]
+    for u in todo:
+        new = {int(t) for t in target[u] if t != UNUSED} - reached
+        reached |= new
+        todo += sorted(new)
+    used = len(reached)
+    assert reached == set(range(used)), "no gaps"
+    assert (target[used:] == UNUSED).all()
+    assert (outcome[used:] == RUNNING).all()
+    assert (guard[target == UNUSED] == 0).all(), "empty slots are empty"
+    assert (target[outcome != RUNNING] == UNUSED).all(), "the end is the end"
+    assert outcome[0] == RUNNING
+    assert ((target == UNUSED) | (target < used)).all()
+    return used
+
+
+def siblings_differ(target: np.ndarray, guard: np.ndarray) -> None:
+    """Two edges out of one state exclude each other by a literal and its negation."""
+    for u in range(target.shape[0]):
+        edges = [set(guard[u, e][guard[u, e] != 0].tolist()) for e in range(target.shape[1]) if target[u, e] != UNUSED]
+        for one, other in itertools.combinations(edges, 2):
+            assert one & {-literal for literal in other}, (u, edges)
+
+
+def hierarchy_rules(task) -> None:
+    """Every machine that is called obeys the rules of one, the others are blank; callees begin with one plain edge."""
+    target, guard, outcome, call = (np.asarray(x) for x in (task.target, task.guard, task.outcome, task.call))
+    root = int(task.root)
+    called, todo = {root}, [root]
+    for machine in todo:
+        new = {int(c) for c in call[machine].ravel() if c != UNUSED} - called
+        called |= new
+        todo += sorted(new)
+    for machine in range(target.shape[0]):
+        if machine not in called:
+            assert (target[machine] == UNUSED).all()
+            assert (outcome[machine] == RUNNING).all()
+            continue
+        used = body_rules(target[machine], guard[machine], outcome[machine])
+        siblings_differ(target[machine], guard[machine])
+        assert ACCEPTED in outcome[machine][:used]
+        if machine != root:
+            first = target[machine, 0] != UNUSED
+            assert first.sum() == 1
+            assert (call[machine, 0] == UNUSED).all()
+    assert (call[target == UNUSED] == UNUSED).all()
+    hrm.check_calls(call, root)
+    assert (np.asarray(task.chain) == np.asarray(hrm.chains(task.target, task.call, *task.chain.shape[-2:]))).all()

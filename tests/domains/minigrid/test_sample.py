@@ -5,12 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from tests.rules import count_objects, level_rules
 
 from atlas.config import DomainConfig, ObjectRanges
 from atlas.domains.minigrid.grid import DOORS, FLOOR, MOVABLE
 from atlas.domains.minigrid.layouts import door_places, object_limits
 from atlas.domains.minigrid.sample import Bounds, level_sampler, minimal_bounds
+from rules import count_objects, level_rules
 
 CONFIG = DomainConfig()
 NUM = 4096
