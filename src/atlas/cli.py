@@ -5,7 +5,9 @@ Importing this module imports nothing heavy; a subcommand's module is imported w
 
 import importlib
 import sys
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from atlas.errors import AtlasError, nearest
 
@@ -35,7 +37,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_version())
         return 0
     try:
-        return _run(arguments[0], arguments[1:])
+        with warnings.catch_warnings():
+            warnings.showwarning = _note  # type: ignore[assignment]
+            return _run(arguments[0], arguments[1:])
     except KeyboardInterrupt:
         return _complain("stopped", INTERRUPTED)
     except BrokenPipeError:
@@ -61,6 +65,11 @@ def _sentence(error: Exception) -> tuple[str, int]:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}", USAGE
     return f"internal error: {type(error).__name__}: {error} (add --debug for the traceback)", FAILED
+
+
+def _note(message: Warning | str, *_: Any) -> None:
+    """A warning as a sentence, without the line of code that gave it."""
+    print(f"atlas: note: {message}", file=sys.stderr)
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -16,6 +16,7 @@ from atlas.runs.choose import choose, load_any
 from atlas.runs.named import About, NamedProblem
 from atlas.runs.problem_files import format_problem, load, load_level, load_task, save
 from atlas.tasks import hrm, rm
+from atlas.tasks.place import TaskWarning
 from atlas.types import Problem
 
 FETCH = """
@@ -274,6 +275,12 @@ def test_mistakes_are_told_with_file_line_and_column(tmp_path: Path, changes: di
 def test_files_that_are_no_problems(tmp_path: Path, content: str, words: str) -> None:
     with pytest.raises(AtlasError, match=words):
         load(write(tmp_path / "a.yaml", content))
+
+
+def test_doubts_about_a_task_are_told_with_the_file(tmp_path: Path) -> None:
+    doubtful = VISIT.replace("{ltlf: F front_ball_red}", "{transitions: {u0: {uR: front_ball, uA: front_ball_red}}}")
+    with pytest.warns(TaskWarning, match=r"a\.yaml, line 5, column 7: task: u0 is not deterministic"):
+        load(write(tmp_path / "a.yaml", doubtful))
 
 
 def test_two_problems_may_not_share_a_name(tmp_path: Path) -> None:

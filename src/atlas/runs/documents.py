@@ -1,5 +1,6 @@
 """YAML documents that remember where things stand, so that every complaint names file, line and column."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,9 +58,14 @@ class Document:
 
     @contextmanager
     def blame(self, node: yaml.Node, key: str) -> Iterator[None]:
-        """Give the file and the place to errors that arise from reading a node."""
+        """Give the file and the place to errors and warnings that arise from reading a node."""
         try:
-            yield
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                yield
+            for warning in caught:
+                place = _place(self.path, node.start_mark)
+                warnings.warn(f"{place}: {key}: {warning.message}", warning.category, stacklevel=4)
         except LevelTextError as error:
             if not error.line or getattr(node, "style", None) != "|":
                 self.fail(node, f"{key}: {error}")
