@@ -84,7 +84,7 @@ def _write(subjects: "Sequence[Subject]", args: Args) -> None:
         save(list(subjects), args.out)
     if args.png is not None:
         columns = max(1, round(len(subjects) ** 0.5))
-        pictures.save_picture(sheet([portrait.picture(s, tile=24) for s in subjects], columns), args.png)
+        pictures.save_picture(sheet([portrait.small_picture(s) for s in subjects], columns), args.png)
 
 
 def _write_bulk(args: Args, path: Path) -> None:

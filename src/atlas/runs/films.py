@@ -1,14 +1,19 @@
 """Films of episodes: the world moves, the task beside it shows how far it got."""
 
+import functools
 from collections.abc import Iterable
 from pathlib import Path
 
 from PIL import Image
 
 from atlas.domains.minigrid import grid, render
+from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.replay import STEP_LIMIT, Action, Episode, action_number
 from atlas.runs.pictures import save_film
+from atlas.runs.portrait import TASK_SCALE
+from atlas.tasks.draw import draw_task
+from atlas.tasks.hrm import Hierarchy
 from atlas.types import Problem
 
 
@@ -17,13 +22,25 @@ def episode_frames(
 ) -> list[Image.Image]:
     """A picture for the start and one for each action, until the episode is done."""
     episode = Episode(subject, step_limit)
-    frames = [_frame(episode, "start", tile)]
+
+    @functools.cache
+    def draw_at(place: tuple[int, int]) -> Image.Image | None:
+        """The task with the current state lit; few states, many frames."""
+        if isinstance(subject, Level):
+            return None
+        current = place if isinstance(subject.task, Hierarchy) else place[1]
+        return draw_task(subject.task, VOCABULARY, current, scale=TASK_SCALE * tile)
+
+    def frame(action: str) -> Image.Image:
+        return render.frame(episode.level, draw_at(episode.place), _caption(episode, action), tile, strip=True)
+
+    frames = [frame("start")]
     for action in actions:
         if episode.record.done:
             break
         number = action_number(action)
         episode.act(number)
-        frames.append(_frame(episode, grid.ACTIONS[number].replace("_", " "), tile))
+        frames.append(frame(grid.ACTIONS[number].replace("_", " ")))
     return frames
 
 
@@ -32,8 +49,7 @@ def save_episode(subject: Problem | Level, actions: Iterable[Action], path: Path
     save_film(episode_frames(subject, actions), path, fps)
 
 
-def _frame(episode: Episode, action: str, tile: int) -> Image.Image:
+def _caption(episode: Episode, action: str) -> str:
     record = episode.record
     words = [f"{episode.steps}", action, *([record.task_state] if record.task_state else [])]
-    words += [f"reward {record.reward:g}"] if record.reward else []
-    return render.frame(episode.level, caption="  ·  ".join(words), tile=tile, strip=True)
+    return "  ·  ".join(words + ([f"reward {record.reward:g}"] if record.reward else []))

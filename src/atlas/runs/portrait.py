@@ -1,7 +1,7 @@
 """What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from PIL import Image
@@ -15,12 +15,15 @@ from atlas.domains.minigrid import grid, render, terminal, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.runs.named import About
-from atlas.tasks.explain import explain
+from atlas.tasks.draw import draw_task, svg_task
+from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.text import format_task
 from atlas.tasks.view import view
 from atlas.types import Problem
 
 Subject = Problem | Level
+TASK_SCALE: Final = 1 / 24
+"""Size of a drawn task per pixel of a tile: its icons come out a little smaller than the objects of the level."""
 
 
 def parts(subject: Subject) -> tuple[Level, Any, About]:
@@ -94,13 +97,26 @@ def overview(subjects: Sequence[Subject]) -> Table:
 
 
 def picture(subject: Subject, tile: int = 32) -> Image.Image:
-    """One problem as an image: name and task in words above the level."""
-    level, task, about = parts(subject)
-    words = [about.name] * bool(about.name) + ([explain(task, VOCABULARY)] if task is not None else [])
-    return render.frame(level, caption=": ".join(words), tile=tile)
+    """One problem as an image: name and task in words above, the level and the task drawn below."""
+    level, task, _ = parts(subject)
+    drawn = draw_task(task, VOCABULARY, scale=TASK_SCALE * tile) if task is not None else None
+    return render.frame(level, drawn, caption(subject), tile)
+
+
+def small_picture(subject: Subject, tile: int = 24) -> Image.Image:
+    """One problem as a small image: the level alone is drawn, the task only told."""
+    return render.frame(parts(subject)[0], caption=caption(subject), tile=tile)
+
+
+def caption(subject: Subject) -> str:
+    """Name and task in words, if a sentence or two say it."""
+    _, task, about = parts(subject)
+    words = explain(task, VOCABULARY) if task is not None else ""
+    return ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
 
 
 def svg(subject: Subject, tile: int = 32) -> str:
-    """One problem as SVG text."""
-    level, _, _ = parts(subject)
-    return render.svg_level(level, tile)
+    """One problem as SVG text: the level, and the task beside it."""
+    level, task, _ = parts(subject)
+    drawings = [render.svg_level(level, tile)] + ([svg_task(task, VOCABULARY)] if task is not None else [])
+    return render.svg_row(drawings)

@@ -15,6 +15,8 @@ from atlas.domains.minigrid.shapes import LIGHT, PAGE, Circle, Ink, Shape, agent
 TEXT_INK: Final[Ink] = (40, 42, 48)
 NARROWEST: Final = 11
 """Tiles that a frame is wide at least: captions need room."""
+PAGE_SHAPE: Final = 1.8
+"""Width over height of the page that a picture should fill best."""
 FINER: Final = 4
 """Tiles are drawn this many times larger and scaled down, for smooth edges."""
 
@@ -99,21 +101,31 @@ def frame(
     tile: int = 32,
     strip: bool | None = None,
 ) -> Image.Image:
-    """One picture of a problem: the level, beside it its task, above both a caption."""
+    """One picture of a problem: the level, beside or below it its task, above both a caption."""
     parts = [draw_level(level, tile, strip=strip)] + ([task_picture] if task_picture else [])
     gap = tile // 2
-    width = max(NARROWEST * tile, sum(part.width for part in parts) + gap * (len(parts) + 1))
+    places = _places([part.size for part in parts], gap)
+    width = max(NARROWEST * tile, *(x + part.width + gap for (x, _), part in zip(places, parts, strict=True)))
     lines = _wrap(caption, width - 2 * gap, 0.5 * tile)
     top = gap + round(0.75 * tile) * len(lines)
-    image = Image.new("RGB", (_even(width), _even(top + max(part.height for part in parts) + gap)), PAGE)
+    height = top + max(y + part.height + gap for (_, y), part in zip(places, parts, strict=True))
+    image = Image.new("RGB", (_even(width), _even(height)), PAGE)
     pen = ImageDraw.Draw(image)
     for number, line in enumerate(lines):
         pen.text((gap, gap // 2 + round(0.75 * tile) * number), line, TEXT_INK, _font(0.5 * tile))
-    left = gap
-    for part in parts:
-        image.paste(part.convert("RGB"), (left, top))
-        left += part.width + gap
+    for (x, y), part in zip(places, parts, strict=True):
+        image.paste(part.convert("RGB"), (x, top + y))
     return image
+
+
+def _places(sizes: Sequence[tuple[int, int]], gap: int) -> list[tuple[int, int]]:
+    """Where to put one or two pictures: side by side, or one below the other where that makes the better page."""
+    if len(sizes) == 1:
+        return [(gap, 0)]
+    (width, height), (other_width, other_height) = sizes
+    beside = max((width + other_width) / PAGE_SHAPE, max(height, other_height))
+    below = max(max(width, other_width) / PAGE_SHAPE, height + other_height)
+    return [(gap, 0), (2 * gap + width, 0) if beside <= below else (gap, height + gap)]
 
 
 def _even(length: int) -> int:
