@@ -1,0 +1,133 @@
+"""Laws of every task edit on every kind of machine: the result obeys the rules, applicability is exact, the name is
+true."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.tasks.edits import task_edits
+from atlas.tasks.rewards import sparse
+from atlas.tasks.rm import ACCEPT, REJECT, UNUSED, RewardMachine, machine, resize
+from atlas.tasks.sample import SAMPLERS
+from rules import hierarchy_rules, siblings_differ, task_rules
+from sampled import COUNT, sampled_tasks
+from twins.task_edits import applies, explains, plain
+
+MASK = np.array(["gray" not in name for name in VOCABULARY.names])
+ALPHABET = int(MASK.sum())
+
+
+def by_hand():
+    """What samplers do not make: rejection, disjunctions, loops through the start, dead ends, all rows in use."""
+    machines = [
+        machine([(0, ACCEPT, [1])]),
+        machine([(0, 1, [1]), (1, 2, [2]), (2, 3, [3]), (3, 4, [4]), (4, ACCEPT, [5])]),
+        machine([(0, 1, [1, -2]), (0, REJECT, [2, -1]), (1, ACCEPT, [3, -2]), (1, REJECT, [2, -3])]),
+        machine([(0, ACCEPT, [1, -2]), (0, ACCEPT, [2, -1])]),
+        machine([(0, 1, [1, 2]), (0, 2, [1, -2]), (1, 0, [3]), (2, ACCEPT, [4])]),
+        machine([(0, 1, [1]), (1, 0, [2, -3]), (1, ACCEPT, [3, -2])]),
+        machine([(0, 1, [1]), (1, 2, [2, -3]), (1, ACCEPT, [3, -2])]),
+        machine([(0, 1, [1, -2]), (0, 2, [2, -1]), (1, 2, [3]), (2, 1, [4, -5]), (2, ACCEPT, [5, -4])]),
+        machine([(0, 1, []), (1, ACCEPT, [-4])]),
+    ]
+    size = machines[0].size._replace(states=6, edges=2, literals=2)
+    return [sparse(resize(task, size)) for task in machines for _ in range(COUNT // len(machines) + 1)][:COUNT]
+
+
+KINDS = (*SAMPLERS, "by hand")
+EDITS = ("switch_proposition", "add_state", "remove_state")
+every = pytest.mark.parametrize(("kind", "row"), [(k, r) for k in KINDS for r in range(3)], ids=str)
+
+
+@functools.cache
+def tasks(kind):
+    drawn = by_hand() if kind == "by hand" else sampled_tasks(kind)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+
+
+@functools.cache
+def runner(size):
+    """All edits of tasks of one size: compiled once for all kinds that share it."""
+    edits = task_edits(VOCABULARY, MASK, sparse, size)
+    assert tuple(edit.name for edit in edits) == EDITS
+    return jax.jit(jax.vmap(lambda key, task: [(edit.applicable(task), *edit.apply(key, task)) for edit in edits]))
+
+
+@functools.cache
+def edited(kind):
+    """For each edit: whether it applies, what it makes, and with what arguments."""
+    run = runner(at(tasks(kind), 0).size)
+    return jax.device_get(run(jax.random.split(jax.random.key(2), COUNT), tasks(kind)))
+
+
+def at(tree, i):
+    return jax.tree.map(lambda x: x[i], tree)
+
+
+def machines_of(task) -> list:
+    """Each machine of a task in plain Python, and whether others call it."""
+    if isinstance(task, RewardMachine):
+        return [(plain(task.target, task.guard, task.outcome), False)]
+    parts = zip(task.target, task.guard, task.outcome, task.call, strict=True)
+    return [(plain(*part), number != int(task.root)) for number, part in enumerate(parts)]
+
+
+@every
+def test_applicability_is_exact(kind, row):
+    found = edited(kind)[row][0]
+    size = at(tasks(kind), 0).size
+    slots = size.edges * size.literals
+    for i in range(COUNT):
+        expected = [applies(EDITS[row], m, size.states, slots, ALPHABET, c) for m, c in machines_of(at(tasks(kind), i))]
+        assert found[i] == any(expected)
+
+
+@every
+def test_results_obey_the_rules(kind, row):
+    found, after, _ = edited(kind)[row]
+    for i in np.flatnonzero(found):
+        task = at(after, i)
+        if isinstance(task, RewardMachine):
+            task_rules(task)
+            siblings_differ(task.target, task.guard)
+        else:
+            hierarchy_rules(jax.tree.map(jnp.asarray, task))
+
+
+@every
+def test_the_name_is_true(kind, row):
+    found, after, arguments = edited(kind)[row]
+    for i in np.flatnonzero(found):
+        machine_number, state = divmod(int(arguments[i][0]), 100)
+        before, is_callee = machines_of(at(tasks(kind), i))[machine_number]
+        now = machines_of(at(after, i))[machine_number][0]
+        explains(EDITS[row], before, now, [state, *arguments[i][1:]], MASK, is_callee)
+
+
+@pytest.mark.parametrize("kind", ["dag", "cyclic"])
+def test_new_propositions_do_not_contradict_their_siblings(kind):
+    found, after, arguments = edited(kind)[0]
+    implies = VOCABULARY.implies
+    for i in np.flatnonzero(found):
+        state, _, new = (int(a) for a in arguments[i])
+        others = np.abs(after.guard[i, state])[after.target[i, state] != UNUSED].ravel() - 1
+        others = [p for p in others if p >= 0 and p != new]
+        assert not implies[new, others].any()
+        assert not implies[others, new].any()
+
+
+def test_sequences_stay_sequences():
+    for row in range(3):
+        found, after, _ = edited("sequential")[row]
+        for i in np.flatnonzero(found):
+            length = int((after.target[i] != UNUSED).sum())
+            assert after.target[i, :length, 0].tolist() == list(range(1, length + 1))
+
+
+def test_a_tiny_alphabet_leaves_nothing_to_switch_to():
+    edits = task_edits(VOCABULARY, np.arange(len(VOCABULARY.names)) == 3, sparse, at(tasks("sequential"), 0).size)
+    assert not edits[0].applicable(jax.tree.map(jnp.asarray, at(tasks("sequential"), 0)))
