@@ -70,7 +70,6 @@ class Game:
     def __init__(self, subject: "Problem | Level") -> None:
         self.subject = subject
         self.running = True
-        self._instruction = _explain(subject)
         self.episode: Episode
         self.total: float
         self._restart()
@@ -106,8 +105,7 @@ class Game:
         from rich.markup import escape
 
         name = getattr(self.subject, "name", "")
-        words = f"\n{escape(self._instruction)}" if self._instruction else ""
-        return f"[bold]{escape(name) or 'level'}[/]   step {self.episode.steps}   return {self.total:g}{words}"
+        return f"[bold]{escape(name) or 'level'}[/]   step {self.episode.steps}   return {self.total:g}"
 
     def _panel(self) -> "RenderableType":
         from rich.console import Group
@@ -118,49 +116,27 @@ class Game:
         hands = terminal.object_text(text.parse_object(carried)) if carried else "nothing"
         return Group("view", terminal.view_text(self.episode.view), "", "carrying", hands)
 
-    def _progress(self) -> list[str]:
-        """Where the task stands, and what would move it on."""
-        record = self.episode.record
-        if record.task_state is None:
+    def _progress(self) -> "list[RenderableType]":
+        """The task with its current state marked, and how it ended."""
+        from atlas.runs.portrait import task_rows
+        from atlas.types import Problem
+
+        if not isinstance(self.subject, Problem):
             return []
-        ended = {"uA": "[bold green]done: the task is complete[/]", "uR": "[bold red]over: the task has failed[/]"}
-        lines = ["", f"[bold]task[/]   {record.task_state}"]
-        outcome = ended.get(record.task_state.split(":")[-1])
-        if outcome or record.done:
-            return [*lines, f"       {outcome or '[bold red]over: out of steps[/]'}   r plays again"]
-        return lines + [f"       {way}" for way in self._ways_on()]
+        rows = ["", *task_rows(self.subject.task, self.episode.place)]
+        return rows + (["", f"{self._ending()}   r plays again"] if self.episode.record.done else [])
 
-    def _ways_on(self) -> list[str]:
-        """The edges out of the current state: what must hold, and where they lead."""
-        from rich.markup import escape
-
-        from atlas.domains.minigrid.alphabet import NAMES
-        from atlas.tasks.names import literal_names, machine_name
-        from atlas.tasks.view import view
-
-        machine, state = self.episode.place
-        plain = view(getattr(self.subject, "task", None)).machines[machine]
-        return [
-            escape(f"{' & '.join(literal_names(edge.literals, NAMES)) or 'anything'}")
-            + (f" calls {machine_name(edge.call)}" if edge.call >= 0 else "")
-            + f"  → {plain.name(edge.target)}"
-            for edge in plain.leaving(state)
-        ]
+    def _ending(self) -> str:
+        """How the episode ended, in words."""
+        state = (self.episode.record.task_state or "").split(":")[-1]
+        words = {"uA": "[bold green]done: the task is complete[/]", "uR": "[bold red]over: the task has failed[/]"}
+        return words.get(state, "[bold red]over: out of steps[/]")
 
     def summary(self) -> str:
         """One line to leave on the screen."""
         return f"{self.episode.steps} steps, return {self.total:g}" + (
             f", task in {self.episode.record.task_state}" if self.episode.record.task_state else ""
         )
-
-
-def _explain(subject: "Problem | Level") -> str:
-    """The task in English; nothing for a level without one."""
-    from atlas.domains.minigrid.alphabet import VOCABULARY
-    from atlas.tasks.explain import explain
-    from atlas.types import Problem
-
-    return explain(subject.task, VOCABULARY) if isinstance(subject, Problem) else ""
 
 
 def _label(label: frozenset[str]) -> list[str]:
@@ -173,7 +149,7 @@ def _show(screen: Any) -> None:
     """Draw from the top left; what the last screen left below is wiped."""
     from rich.console import Console
 
-    console = Console()
+    console = Console(highlight=False)
     with console.capture() as capture:
         console.print(screen)
     lines = "\x1b[K\r\n".join(capture.get().splitlines())

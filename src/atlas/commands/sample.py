@@ -54,11 +54,11 @@ def main(argv: list[str]) -> int:
 
     subjects = _draw(args)
     _write(subjects, args)
-    console = Console()
+    console = Console(highlight=False)
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif args.out or args.png:
-        console.print(f"{len(subjects)} {'levels' if args.levels_only else 'problems'} written", highlight=False)
+        console.print(f"{len(subjects)} {'levels' if args.levels_only else 'problems'} written")
     else:
         for subject in subjects:
             console.print(portrait(subject, colour=console.color_system is not None), "", sep="\n")

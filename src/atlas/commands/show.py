@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
 
     subjects = _subjects(args)
     _write_pictures(subjects, args)
-    console = Console()
+    console = Console(highlight=False)
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif len(subjects) > 1:

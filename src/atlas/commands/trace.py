@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([record.plain() for record in records]))
     else:
-        Console().print(_table(records, actions))
+        Console(highlight=False).print(_table(records, actions))
     return 0
 
 

@@ -17,6 +17,8 @@ from atlas.domains.minigrid.grid import Level
 from atlas.runs.named import About
 from atlas.tasks.draw import draw_task, svg_task
 from atlas.tasks.explain import explain, is_prose
+from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.terminal import text_task
 from atlas.tasks.text import format_task
 from atlas.tasks.view import view
 from atlas.types import Problem
@@ -74,8 +76,16 @@ def portrait(subject: Subject, colour: bool = True) -> RenderableType:
         carried.add_row("carrying", terminal.object_text(int(level.carrying)))
         rows.append(carried)
     if task is not None:
-        rows += ["", escape(explain(task, VOCABULARY))]
+        rows += ["", *task_rows(task, colour=colour)]
     return Group(*rows)
+
+
+def task_rows(task: Any, current: tuple[int, int] | None = None, colour: bool = True) -> list[RenderableType]:
+    """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
+    words = explain(task, VOCABULARY)
+    place = current if current is None or isinstance(task, Hierarchy) else current[1]
+    machine = Text.from_ansi(text_task(task, VOCABULARY, place, colour))
+    return [escape(words), "", machine] if is_prose(words) else [machine]
 
 
 def overview(subjects: Sequence[Subject]) -> Table:

@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ LEVEL = text.parse_level("""
     carrying: green ball
 """)
 TILE = 20
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def centre(image: np.ndarray, row: int, col: int) -> tuple[int, ...]:
@@ -91,6 +93,11 @@ def test_svg_is_well_formed_and_names_objects() -> None:
     assert len(root.findall(f"{svg}rect")) == int(render.seen(LEVEL).sum())
     symbols = {symbol.get("id") for symbol in root.iter(f"{svg}symbol")}
     assert {use.get("href", "")[1:] for use in root.iter(f"{svg}use")} <= symbols
+
+
+def test_svg_looks_as_it_did_when_a_person_last_looked() -> None:
+    """Drawn anew with `svg_level(LEVEL)` when the looks change on purpose; then look at it."""
+    assert render.svg_level(LEVEL) == (GOLDEN / "level.svg").read_text()
 
 
 def test_terminal_drawing_has_two_columns_a_cell() -> None:
