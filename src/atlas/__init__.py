@@ -4,10 +4,13 @@ import importlib
 from typing import Any
 
 _PUBLIC: dict[str, str] = {
+    "english": "atlas.api",
+    "explain": "atlas.api",
     "follow": "atlas.api",
     "load": "atlas.runs.problem_files",
     "load_level": "atlas.runs.problem_files",
     "load_task": "atlas.runs.problem_files",
+    "ltlf": "atlas.api",
     "sample": "atlas.sampling",
     "save": "atlas.runs.problem_files",
     "trace": "atlas.replay",

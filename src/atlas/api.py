@@ -19,6 +19,27 @@ def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = N
     return following.follow(inner, labels, vocabulary or minigrid_vocabulary())
 
 
+def english(text: str) -> Any:
+    """The task that English words describe: a machine, or a hierarchy if they speak of routines."""
+    from atlas.tasks.english import english as read
+
+    return read(text, minigrid_vocabulary())
+
+
+def ltlf(text: str) -> Any:
+    """The machine of an LTLf formula, read as co-safe."""
+    from atlas.tasks.ltlf import ltlf as read
+
+    return read(text, minigrid_vocabulary())
+
+
+def explain(task: Any) -> str:
+    """A task (or that of a problem) in English that `english` reads back."""
+    from atlas.tasks.explain import explain as say
+
+    return say(task.task if isinstance(task, Problem) else task, minigrid_vocabulary())
+
+
 def minigrid_vocabulary() -> Vocabulary:
     """The 889 propositions of Minigrid."""
     from atlas.domains.minigrid.alphabet import VOCABULARY

@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "resume": "go on with a run that was stopped",
     "sample": "draw problems or levels, and show or write them",
     "show": "look at a problem, a level or a set",
+    "task": "read a task in English, LTLf or from a file; explain, draw, check or convert it",
     "trace": "replay actions in a problem and tell every moment",
     "play": "play a problem with the keyboard",
     "presets": "list the experiments that come with ATLAS, or print one whole",

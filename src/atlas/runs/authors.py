@@ -31,8 +31,8 @@ def is_level(document: Document) -> bool:
 
 
 def is_task(document: Document) -> bool:
-    """Whether a document is a bare task: machines at the top."""
-    return _has_keys(document.node, ("transitions",))
+    """Whether a document is a bare task: machines at the top (or one of the other ways to write a task)."""
+    return any(_has_keys(document.node, (key,)) for key in ("transitions", "english", "ltlf"))
 
 
 def is_list(document: Document) -> bool:
