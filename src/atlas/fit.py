@@ -58,6 +58,7 @@ def fit(
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before."""
     begin = time.monotonic() - seconds
+    state, _ = trainer.compiled(state, jnp.int32(0))  # no iteration: all this does is compile, so that timing is fair
     pace, iteration, trained = 1, int(state.iterations), int(state.trained)
     while env_steps(config, iteration, trained) < config.run.total_steps:
         started = time.monotonic()

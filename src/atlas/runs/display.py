@@ -98,7 +98,7 @@ def rates(held_out: dict[str, float]) -> str:
 
 def left(config: Config, moment: Moment) -> float:
     """Seconds until the run ends, if it goes on as it does."""
-    by_steps = moment.seconds * (config.run.total_steps - moment.steps) / max(moment.steps, 1)
+    by_steps = (config.run.total_steps - moment.steps) / moment.record["steps_per_second"]
     by_clock = float("inf") if config.run.time_limit is None else 60 * config.run.time_limit - moment.seconds
     return max(0.0, min(by_steps, by_clock))
 

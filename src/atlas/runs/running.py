@@ -1,6 +1,7 @@
 """A run from its folder's point of view: build it, restore it, let it go on, keep what it did."""
 
 import json
+import os
 import signal
 import sys
 import time
@@ -58,6 +59,7 @@ class Due:
 
 def go(folder: RunFolder, config: Config, sinks: tuple[Sink, ...] = (), quiet: bool = False) -> Result:
     """Train in a folder, from its last good checkpoint if there is one."""
+    remember_compiled()
     trainer, exam = build(config), Exam(parts(config), held_out(config))
     with ExitStack() as closing:
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
@@ -86,6 +88,14 @@ def go(folder: RunFolder, config: Config, sinks: tuple[Sink, ...] = (), quiet: b
         result.stopped = bool(stop)
     folder.summary_file.write_text(json.dumps(result.plain(), indent=2) + "\n")
     return result
+
+
+def remember_compiled() -> None:
+    """Keep compiled programs between processes, unless the user has arranged that already: resuming is then quick."""
+    settings: Any = jax.config
+    if settings.jax_compilation_cache_dir is None:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        settings.update("jax_compilation_cache_dir", str(home / "atlas" / "compiled"))
 
 
 def _begin(
