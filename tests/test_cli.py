@@ -47,8 +47,8 @@ def test_config_and_presets_import_no_jax() -> None:
 
 
 def test_a_wrong_command_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["preset"]) == 2
-    assert "there is no command 'preset'; did you mean presets?" in capsys.readouterr().err
+    assert cli.main(["sovle"]) == 2
+    assert "there is no command 'sovle'; did you mean solve?" in capsys.readouterr().err
 
 
 def test_a_wrong_preset_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
