@@ -1,9 +1,19 @@
 """Uniform choices, made cheap: one random number each, no sort, no permutation."""
 
+from typing import Final
+
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int32
+from jaxtyping import Bool, Float32, Int, Int32, Key
+
+EDIT_DRAWS: Final = 16
+
+
+def edit_draws(key: Key[Array, ""]) -> Float32[Array, "16"]:
+    """The random numbers of one edit: more than most need, and the same for all, so that where every edit is tried in
+    turn with one key the compiler draws (and compiles the drawing) once."""
+    return jax.random.uniform(key, (EDIT_DRAWS,))
 
 
 def below(u: Float32[Array, "*n"], count: Int[Array, "*n"] | int) -> Int32[Array, "*n"]:

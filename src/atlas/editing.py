@@ -36,8 +36,8 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
     first_hindsight_row = first_task_row + len(formalism.edits)
 
     def edit(key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial) -> tuple[Problem, Lineage]:
-        key_count, key_steps = jax.random.split(key)
-        u = jax.random.uniform(key_count, (2,))
+        key_choices, key_steps = jax.random.split(key)
+        u = jax.random.uniform(key_choices, (2 + config.most,))
         count = config.least + below(u[0], config.most - config.least + 1)
         look_back = jnp.int32(NO_EDIT)
         if config.hindsight:
@@ -46,12 +46,13 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         steps = jnp.arange(config.most)
         active = (steps < count) & ~((steps == 0) & (look_back != NO_EDIT))
 
-        def step(problem: Problem, turn: tuple[Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
+        def step(problem: Problem, turn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
             row, child, arguments = _edit_once(*turn, problem, level_edits, task_edits)
             shift = first_task_row - len(level_edits)
             return child, (jnp.where(row >= len(level_edits), row + shift, row), arguments)
 
-        problem, (rows, arguments) = jax.lax.scan(step, problem, (jax.random.split(key_steps, config.most), active))
+        turns = (jax.random.split(key_steps, config.most), u[2:], active)
+        problem, (rows, arguments) = jax.lax.scan(step, problem, turns)
         if config.hindsight:
             first = (steps == 0) & (look_back != NO_EDIT)
             rows = jnp.where(first, first_hindsight_row + look_back, rows)
@@ -70,17 +71,17 @@ def _applicable(
 
 def _edit_once(
     key: Key[Array, ""],
+    u: Float32[Array, ""],
     active: Bool[Array, ""],
     problem: Problem,
     level_edits: Sequence[Edit[Any]],
     task_edits: Sequence[Edit[Any]],
 ) -> tuple[Int32[Array, ""], Problem, Int16[Array, "3"]]:
     """Draw one of the edits that apply, level edits first in their order, and make it; NO_EDIT if there is none."""
-    key_row, key_edit = jax.random.split(key)
     can = _applicable(problem, level_edits, task_edits)
-    row = jnp.where(active & jnp.any(can), pick(jax.random.uniform(key_row), can), NO_EDIT)
-    level, of_level = _apply_row(key_edit, row, problem.level, level_edits)
-    task, of_task = _apply_row(key_edit, row - len(level_edits), problem.task, task_edits)
+    row = jnp.where(active & jnp.any(can), pick(u, can), NO_EDIT)
+    level, of_level = _apply_row(key, row, problem.level, level_edits)
+    task, of_task = _apply_row(key, row - len(level_edits), problem.task, task_edits)
     arguments = jnp.where(row < len(level_edits), of_level, of_task)
     return row, Problem(level=level, task=task), arguments
 

@@ -16,7 +16,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt32
 
-from atlas.draw import below, pick
+from atlas.draw import below, edit_draws, pick
 from atlas.tasks import labels, surgery
 from atlas.tasks.hierarchy_edits import on_hierarchy
 from atlas.tasks.hrm import HierarchySize
@@ -69,7 +69,7 @@ def can_switch(known: Alphabet, body: Body, callee: Bool[Array, ""]) -> Bool[Arr
 
 
 def switch_proposition(
-    known: Alphabet, u: Float32[Array, "4"], body: Body, callee: Bool[Array, ""]
+    known: Alphabet, u: Float32[Array, "draws"], body: Body, callee: Bool[Array, ""]
 ) -> tuple[Body, Int32[Array, "3"]]:
     """An edge asks for another proposition. Lineage: the state it leaves, the old proposition, the new one."""
     edges = body.guard.shape[1]
@@ -123,7 +123,7 @@ def can_add_state(known: Alphabet, body: Body, callee: Bool[Array, ""]) -> Bool[
 
 
 def add_state(
-    known: Alphabet, u: Float32[Array, "4"], body: Body, callee: Bool[Array, ""]
+    known: Alphabet, u: Float32[Array, "draws"], body: Body, callee: Bool[Array, ""]
 ) -> tuple[Body, Int32[Array, "3"]]:
     """A step more: at the start, behind a random edge, or at the end. Lineage: where, START … END, the proposition."""
     prop = labels.pick(u[0], jnp.asarray(known.bits)).astype(jnp.int32)
@@ -157,7 +157,7 @@ def can_remove_state(known: Alphabet, body: Body, callee: Bool[Array, ""]) -> Bo
 
 
 def remove_state(
-    known: Alphabet, u: Float32[Array, "4"], body: Body, callee: Bool[Array, ""]
+    known: Alphabet, u: Float32[Array, "draws"], body: Body, callee: Bool[Array, ""]
 ) -> tuple[Body, Int32[Array, "3"]]:
     """A state is gone; what led to it leads to its successor (or predecessor, if it accepted). Lineage: both states."""
     removable, replacement = _replacements(body, callee)
@@ -235,7 +235,7 @@ def on_machine(name: str, can: Callable[..., Any], make: Callable[..., Any], rew
         return can(surgery.body_of(task), nobody_calls)
 
     def apply(key: Key[Array, ""], task: Any) -> tuple[Any, Int16[Array, "3"]]:
-        body, arguments = make(jax.random.uniform(key, (4,)), surgery.body_of(task), nobody_calls)
+        body, arguments = make(edit_draws(key), surgery.body_of(task), nobody_calls)
         return reward(surgery.machine_of(body)), arguments.astype(jnp.int16)
 
     return Edit(name, applicable, apply)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Int8, Int16, Key
 
-from atlas.draw import pick
+from atlas.draw import edit_draws, pick
 from atlas.tasks.hrm import Hierarchy, HierarchySize, chains
 from atlas.tasks.rm import RUNNING, UNUSED, RewardMachine
 from atlas.tasks.surgery import NO_EDGE, NO_LITERAL, Body
@@ -82,11 +82,11 @@ def on_hierarchy(
         return jnp.any(candidates(task)[0])
 
     def apply(key: Key[Array, ""], task: Hierarchy) -> tuple[Hierarchy, Int16[Array, "3"]]:
-        u = jax.random.uniform(key, (5,))
+        u = edit_draws(key)
         applies, is_callee = candidates(task)
-        machine = pick(u[4], applies)
+        machine = pick(u[-1], applies)
         body: Body = jax.tree.map(lambda x: x[machine], bodies(task))
-        changed, arguments = make(u[:4], body, is_callee[machine])
+        changed, arguments = make(u, body, is_callee[machine])
         machines: Body = jax.tree.map(lambda all_, one: all_.at[machine].set(one), bodies(task), changed)
         return reward(hierarchy_of(machines, task)), arguments.at[0].add(MACHINE_FACTOR * machine).astype(jnp.int16)
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8
@@ -19,7 +18,7 @@ from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, Level, kind_
 from atlas.domains.minigrid.layouts import Layouts, layouts
 from atlas.domains.minigrid.rooms import add_rooms, can_add_rooms, can_remove_rooms, remove_rooms
 from atlas.domains.minigrid.sample import door_cells, movable_cells
-from atlas.draw import below, pick_cell
+from atlas.draw import below, edit_draws, pick_cell
 from atlas.types import Edit
 
 Changed = tuple[Level, Int16[Array, "3"]]
@@ -112,11 +111,7 @@ def _flat(level: Level, position: Int[Array, "2"]) -> Int32[Array, ""]:
     return row * level.cells.shape[1] + column
 
 
-# The edits. Each draws three numbers in the same way, so that the compiler draws once for all of them.
-
-
-def _draws(key: Key[Array, ""]) -> Float32[Array, "3"]:
-    return jax.random.uniform(key, (3,))
+# The edits.
 
 
 def can_move_agent(_: Palette, level: Level) -> Bool[Array, ""]:
@@ -125,7 +120,7 @@ def can_move_agent(_: Palette, level: Level) -> Bool[Array, ""]:
 
 def move_agent(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """The agent stands on another free cell and looks anywhere. Lineage: from, to, direction."""
-    u = _draws(key)
+    u = edit_draws(key)
     to = pick_cell(u[0], _free(level))
     position = jnp.stack(jnp.divmod(to, level.cells.shape[1])).astype(jnp.int8)
     direction = below(u[1], 4).astype(jnp.int8)
@@ -139,7 +134,7 @@ def can_move_object(_: Palette, level: Level) -> Bool[Array, ""]:
 
 def move_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A movable object lies on another free cell. Lineage: from, to, the object."""
-    u = _draws(key)
+    u = edit_draws(key)
     to, at = pick_cell(u[0], _free(level)), pick_cell(u[1], movable_at(level))
     thing = level.cells.reshape(-1)[at]
     cells = _put(_put(level.cells, at, FLOOR_CELL), to, thing)
@@ -152,7 +147,7 @@ def can_add_object(palette: Palette, level: Level) -> Bool[Array, ""]:
 
 def add_object(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A random movable object lies on a free cell. Lineage: none, to, the object."""
-    u = _draws(key)
+    u = edit_draws(key)
     to = pick_cell(u[0], _free(level))
     thing = palette.movables[below(u[1], palette.movables.shape[0])]
     return level.replace(cells=_put(level.cells, to, thing)), _arguments(level, -1, to, thing)
@@ -164,7 +159,7 @@ def can_remove_object(palette: Palette, level: Level) -> Bool[Array, ""]:
 
 def remove_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A movable object is gone. Lineage: from, none, the object."""
-    at = pick_cell(_draws(key)[1], movable_at(level))
+    at = pick_cell(edit_draws(key)[1], movable_at(level))
     thing = level.cells.reshape(-1)[at]
     return level.replace(cells=_put(level.cells, at, FLOOR_CELL)), _arguments(level, at, -1, thing)
 
@@ -175,7 +170,7 @@ def can_replace_object(palette: Palette, level: Level) -> Bool[Array, ""]:
 
 def replace_object(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A movable object has become another one. Lineage: where, none, the new object."""
-    return _replace(_draws(key), level, movable_at(level), palette.movables)
+    return _replace(edit_draws(key), level, movable_at(level), palette.movables)
 
 
 def _doors_to_replace(level: Level) -> Bool[Array, "rows cols"]:
@@ -189,11 +184,11 @@ def can_replace_door(palette: Palette, level: Level) -> Bool[Array, ""]:
 
 def replace_door(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A door has another colour or state, or both. Lineage: where, none, the new door."""
-    return _replace(_draws(key), level, _doors_to_replace(level), palette.doors)
+    return _replace(edit_draws(key), level, _doors_to_replace(level), palette.doors)
 
 
 def _replace(
-    u: Float32[Array, "3"], level: Level, mask: Bool[Array, "rows cols"], choices: UInt8[Array, "n"]
+    u: Float32[Array, "draws"], level: Level, mask: Bool[Array, "rows cols"], choices: UInt8[Array, "n"]
 ) -> Changed:
     at = pick_cell(u[1], _changeable(level.cells, mask, choices))
     thing = _other(u[2], choices, level.cells.reshape(-1)[at])

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int16, Int32, Key, UInt8
+from jaxtyping import Bool, Float32, Int16, Int32, Key, UInt8
 
 from atlas.domains.minigrid.grid import FLOOR_CELL, MOVABLE, Level, kind_of
 from atlas.domains.minigrid.layouts import INDEXED, PITCH, ROOM_GRID, Layouts
-from atlas.draw import below, pick, pick_cell
+from atlas.draw import below, edit_draws, pick, pick_cell
 
 BEFORE, AFTER = range(2)
 """The sides: left or above, right or below."""
@@ -59,14 +59,16 @@ def add_rooms(
     """The level has grown to one side. Lineage: the side, the room count afterwards, none."""
     step = _steps(table, 1)
     rooms = jnp.asarray(step.rooms)[level.rooms]
-    u = jax.random.uniform(key, (1 + table.doors.shape[1],))
+    u = edit_draws(key)
     side = below(u[0], 2)
     cells, offset = _shifted(level.cells, jnp.asarray(step.across)[level.rooms], (side == BEFORE) * PITCH)
     content = kind_of(cells) >= MOVABLE[0]
     grown = jnp.where(content, cells, jnp.asarray(table.blank)[rooms]).reshape(-1)
     places = jnp.asarray(table.doors)[rooms]
     is_new = ~content.reshape(-1).at[places].get(mode="fill", fill_value=True)
-    grown = grown.at[jnp.where(is_new, places, table.nowhere)].set(doors[below(u[1:], doors.shape[0])], mode="drop")
+    grown = grown.at[jnp.where(is_new, places, table.nowhere)].set(
+        doors[below(u[1 : 1 + len(places)], doors.shape[0])], mode="drop"
+    )
     return _moved(level, grown.reshape(cells.shape), offset, rooms), _arguments(side, rooms)
 
 
@@ -77,16 +79,16 @@ def can_remove_rooms(table: Layouts, level: Level) -> Bool[Array, ""]:
 
 def remove_rooms(table: Layouts, key: Key[Array, ""], level: Level) -> tuple[Level, Int16[Array, "3"]]:
     """The rooms on one side are gone; if too many objects are left, random ones go too. Lineage: as for `add_rooms`."""
-    key_side, key_drop = jax.random.split(key)
+    u = edit_draws(key)
     step = _steps(table, -1)
     rooms = jnp.asarray(step.rooms)[level.rooms]
-    side = pick(jax.random.uniform(key_side), _removable(table, level))
+    side = pick(u[0], _removable(table, level))
     cells, offset = _shifted(level.cells, jnp.asarray(step.across)[level.rooms], (side == BEFORE) * -PITCH)
     bare = jnp.asarray(table.blank)[rooms]
     is_door = jnp.zeros(table.nowhere, bool).at[jnp.asarray(table.doors)[rooms]].set(True, mode="drop")
     cells = jnp.where((bare == FLOOR_CELL) | is_door.reshape(cells.shape), cells, bare)
     room_left = jnp.asarray(table.most - table.num_doors)[rooms]
-    return _moved(level, _thin_out(key_drop, cells, room_left), offset, rooms), _arguments(side, rooms)
+    return _moved(level, _thin_out(u[1:], cells, room_left), offset, rooms), _arguments(side, rooms)
 
 
 def _removable(table: Layouts, level: Level) -> Bool[Array, "sides"]:
@@ -123,23 +125,20 @@ def _shifted(
 
 
 def _thin_out(
-    key: Key[Array, ""], cells: UInt8[Array, "rows cols"], most: Int32[Array, ""]
+    u: Float32[Array, "draws"], cells: UInt8[Array, "rows cols"], most: Int32[Array, ""]
 ) -> UInt8[Array, "rows cols"]:
     """Remove random movable objects until at most so many are left."""
 
-    def too_many(carry: tuple[UInt8[Array, "rows cols"], Key[Array, ""]]) -> Bool[Array, ""]:
-        return jnp.sum(_movable(carry[0]), dtype=jnp.int32) > most
+    def too_many(now: tuple[Int32[Array, ""], UInt8[Array, "rows cols"]]) -> Bool[Array, ""]:
+        return jnp.sum(_movable(now[1]), dtype=jnp.int32) > most
 
-    def remove(
-        carry: tuple[UInt8[Array, "rows cols"], Key[Array, ""]],
-    ) -> tuple[UInt8[Array, "rows cols"], Key[Array, ""]]:
-        cells, key = carry
-        key, key_pick = jax.random.split(key)
-        at = pick_cell(jax.random.uniform(key_pick), _movable(cells))
+    def remove(now: tuple[Int32[Array, ""], UInt8[Array, "rows cols"]]) -> tuple[Array, Array]:
+        number, cells = now
+        at = pick_cell(u[number % u.shape[0]], _movable(cells))
         index = jnp.arange(cells.size).reshape(cells.shape)
-        return jnp.where(index == at, jnp.uint8(FLOOR_CELL), cells), key
+        return number + 1, jnp.where(index == at, jnp.uint8(FLOOR_CELL), cells)
 
-    return jax.lax.while_loop(too_many, remove, (cells, key))[0]
+    return jax.lax.while_loop(too_many, remove, (jnp.int32(0), cells))[1]
 
 
 def _moved(level: Level, cells: UInt8[Array, "rows cols"], offset: Int32[Array, "2"], rooms: Int32[Array, ""]) -> Level:
