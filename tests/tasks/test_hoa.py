@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from atlas.domains.minigrid.alphabet import VOCABULARY as MINIGRID
 from atlas.errors import AtlasError
+from atlas.tasks.algebra import equivalent
 from atlas.tasks.dot import to_dot
 from atlas.tasks.english import english
 from atlas.tasks.hoa import to_hoa
@@ -156,3 +157,12 @@ def test_dot_has_a_cluster_for_each_machine_and_words_as_tooltips():
     assert '[label="m1 | apple\\n/ 0.5", tooltip="eat an apple"' in dot
     assert 'label="pear\\n¬fig", tooltip="eat a pear while not eating a fig"' in dot
     assert 'label="uR", shape=doublecircle, color=red' in dot
+
+
+def test_hierarchies_are_flattened():
+    text = (
+        "Main task: 1. Eat an apple and do routine 1, then continue with step 2. 2. Eat a fig. "
+        "Routine 1: 1. Eat a pear. 2. Eat a plum, then return, or eat a kiwi, then fail."
+    )
+    task = english(text, VOCABULARY)
+    assert equivalent(from_hoa(to_hoa(task, VOCABULARY), VOCABULARY), task)

@@ -1,11 +1,11 @@
 """Deterministic automata over labels, one decision diagram a state: what English and LTLf are compiled through."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from atlas.errors import AtlasError
-from atlas.tasks.diagram import Diagram, Diagrams
+from atlas.tasks.diagram import Cube, Diagram, Diagrams
 from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, REJECTED, RUNNING, RewardMachine, Transition, machine
 
 MOST_STATES: Final = 127
@@ -80,16 +80,19 @@ def to_transitions(automaton: Automaton) -> list[Transition]:
         Transition(u, names[v], cube, float(automaton.outcome[v] == ACCEPTED))
         for u, outcome in enumerate(automaton.outcome)
         if outcome == RUNNING
-        for v in automaton.successors(u)
-        if v != u
-        for cube in _cubes(automaton, u, v)
+        for v, cubes in _guards(automaton, u)
+        for cube in cubes
     ]
 
 
-def _cubes(automaton: Automaton, u: int, v: int) -> list[tuple[int, ...]]:
+def _guards(automaton: Automaton, u: int) -> Iterator[tuple[int, list[Cube]]]:
+    """Every other state that one label leads to, with cubes that cover those labels and perhaps impossible ones."""
     diagrams, step = automaton.diagrams, automaton.step[u]
-    taken = diagrams.equals(step, v)
-    return diagrams.cover(taken, diagrams.either(taken, diagrams.equals(step, IMPOSSIBLE)))
+    impossible = diagrams.equals(step, IMPOSSIBLE)
+    for v in automaton.successors(u):
+        if v != u:
+            taken = diagrams.equals(step, v)
+            yield v, diagrams.cover(taken, diagrams.either(taken, impossible))
 
 
 def to_machine(automaton: Automaton) -> RewardMachine:
@@ -103,5 +106,7 @@ def build(edges: Iterable[Transition]) -> RewardMachine:
     running = sorted({0} | {u for e in edges for u in (e.source, e.target) if u >= 0})
     if len(running) + 2 > MOST_STATES:
         raise AtlasError(f"the task needs {len(running) + 2} states; at most {MOST_STATES} are possible")
+    if running[-1] == len(running) - 1:
+        return machine(edges)
     number = {u: n for n, u in enumerate(running)} | {ACCEPT: ACCEPT, REJECT: REJECT}
     return machine(e._replace(source=number[e.source], target=number[e.target]) for e in edges)

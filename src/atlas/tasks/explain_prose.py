@@ -123,10 +123,11 @@ def _in_any_order(machine: Machine, u: int, words: Words, avoided: tuple[int, ..
 
 def _choice(machine: Machine, edges: list[Transition], words: Words) -> _Block | None:
     """`either A, then B, or C`: branches up to the state where they meet."""
-    meeting = set.intersection(*(_unavoidable(machine, e.target) for e in edges))
+    ahead = _unavoidable(machine)
+    meeting = set.intersection(*(ahead[e.target] for e in edges))
     if not meeting:
         return None
-    end = max(meeting, key=lambda u: len(_unavoidable(machine, u)))
+    end = max(meeting, key=lambda u: len(ahead[u]))
     branches = []
     for edge in edges:
         rest = _blocks(machine, edge.target, end, words, choices=False)
@@ -137,12 +138,19 @@ def _choice(machine: Machine, edges: list[Transition], words: Words) -> _Block |
     return _Block("either " + ", or ".join(branches), end, is_choice=True)
 
 
-def _unavoidable(machine: Machine, u: int) -> set[int]:
-    """The states that every path from here passes, this one included (rejecting ones are no way out)."""
-    successors = {e.target for e in machine.leaving(u) if machine.outcome[e.target] != REJECTED}
-    if not successors:
-        return {u}
-    return {u} | set.intersection(*(_unavoidable(machine, v) for v in successors))
+def _unavoidable(machine: Machine) -> dict[int, set[int]]:
+    """The states that every path from each state passes, itself included (rejecting ones are no way out)."""
+    found: dict[int, set[int]] = {}
+
+    def visit(u: int) -> set[int]:
+        if u not in found:
+            successors = {e.target for e in machine.leaving(u) if machine.outcome[e.target] != REJECTED}
+            found[u] = {u}.union(set.intersection(*map(visit, successors)) if successors else ())
+        return found[u]
+
+    for u in machine.outcome:
+        visit(u)
+    return found
 
 
 def _sentences(blocks: list[_Block], words: Words) -> str:

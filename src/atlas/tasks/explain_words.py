@@ -1,24 +1,36 @@
 """Literals and guards as phrases."""
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from atlas.tasks.english_words import gerund
 from atlas.types import Vocabulary
+
+LASTING: Final = ("carry", "face")
+"""Verbs for what goes on, where a vocabulary has them: `while carrying a key` rather than `while picking up a key`."""
+_ARTICLE: Final = re.compile(r"\ban? ")
 
 
 class Words:
     """How the propositions of a vocabulary are said."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.phrases = vocabulary.phrases
+        self.phrases, self.commands = vocabulary.phrases, vocabulary.commands
 
     def command(self, literal: int) -> str:
         """`go to a ball`."""
         return self.phrases[literal - 1]
 
     def doing(self, literal: int) -> str:
-        """`going to a ball`, `not going to a ball`."""
-        verb, _, rest = self.phrases[abs(literal) - 1].partition(" ")
+        """`carrying a ball`, `not putting a ball next to a key`."""
+        phrase = self.phrases[abs(literal) - 1]
+        verb, _, rest = phrase.partition(" ")
+        article = _ARTICLE.search(phrase)
+        noun = phrase[article.start() :] if article else rest
+        for lasting in LASTING:
+            if self.commands.get(f"{lasting} {_ARTICLE.sub('', noun)}") == abs(literal) - 1:
+                verb, rest = lasting, noun
         return ("not " if literal < 0 else "") + gerund(verb) + " " + rest
 
     def guard(self, literals: Sequence[int]) -> str:

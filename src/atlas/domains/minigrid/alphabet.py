@@ -252,11 +252,11 @@ def _commands() -> dict[str, int]:
 def _ways_to_say(proposition: Proposition) -> Iterator[str]:
     first, second = proposition.objects[0], proposition.objects[-1]
     if proposition.location == FRONT:
-        yield from (f"go to {noun}" for noun in _spoken(first))
+        yield from (f"{verb} {noun}" for verb in ("go to", "face") for noun in _spoken(first))
         if first.state == DOOR_STATES.index("open"):
             yield from (f"open {noun}" for noun in _spoken(first._replace(state=ANY_STATE)))
     elif proposition.location == CARRYING:
-        yield from (f"pick up {noun}" for noun in _spoken(first))
+        yield from (f"{verb} {noun}" for verb in ("pick up", "get", "carry", "hold") for noun in _spoken(first))
     else:
         orders = [(first, second)] + [(second, first)] * (second.type != DOOR_TYPE)
         yield from (f"put {a} next to {b}" for one, other in orders for a in _spoken(one) for b in _spoken(other))
