@@ -1,60 +1,19 @@
 """Laws of every sampler of tasks, whatever propositions it may use."""
 
-import functools
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.tasks.check import check
 from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.paths import FAR, count_paths
+from atlas.tasks.paths import FAR
 from atlas.tasks.rm import UNUSED, RewardMachine
-from atlas.tasks.sample import SAMPLERS, formalism
+from atlas.tasks.sample import SAMPLERS
+from twins.drawn import MASKS, drawn, mask_of, paths, sampler, single
 
-BATCH = 512
 CHECKED = 40
 CONSTRAINED = ("dag", "cyclic", "hierarchical")
-MASKS = {
-    "all": list(VOCABULARY.names),
-    "red": [name for name in VOCABULARY.names if "red" in name],
-    "balls": ["front_ball", "front_ball_red", "carrying_ball_red", "carrying_ball"],
-    "one": ["front_key_blue"],
-    "none": [],
-}
-
-
-@functools.cache
-def sampler(name):
-    """The jitted sampler of a batch, and the sizes it promises."""
-    made, size = formalism(TaskConfig(sampler=name), VOCABULARY)
-    return jax.jit(jax.vmap(made.sample, (0, None))), size
-
-
-def mask_of(which):
-    mask = np.zeros(len(VOCABULARY.names), bool)
-    mask[[VOCABULARY.ids[name] for name in MASKS[which]]] = True
-    return jnp.asarray(mask)
-
-
-@functools.cache
-def drawn(name, which="all"):
-    """A batch of tasks, as numpy arrays."""
-    keys = jax.random.split(jax.random.key(len(which)), BATCH)
-    return jax.tree.map(np.asarray, sampler(name)[0](keys, mask_of(which)))
-
-
-def single(batch, i):
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf[i]), batch)
-
-
-@functools.cache
-def paths(name, which):
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(count_paths))(drawn(name, which)))
-
 
 every = pytest.mark.parametrize("name", SAMPLERS)
 mask = pytest.mark.parametrize("which", MASKS)
@@ -87,9 +46,7 @@ def test_every_state_leads_to_acceptance(name, which):
     batch = drawn(name, which)
     outcome, target = batch.outcome, batch.target
     left = (target != UNUSED).any(axis=-1)
-    entered = np.zeros_like(left)
-    for index in zip(*np.nonzero(target != UNUSED), strict=True):
-        entered[(*index[:-2], target[index])] = True
+    entered = (target[..., None] == np.arange(left.shape[-1])).any(axis=(-3, -2))
     entered[..., 0] |= left[..., 0]
     assert (entered == (left | (outcome != 0))).all(), "states are entered and left, or terminal, or unused"
 
@@ -118,8 +75,9 @@ def test_tasks_are_sound(name, which):
 
 @every
 def test_one_key_one_task(name):
-    run, _ = sampler(name)
-    keys = jax.random.split(jax.random.key(99), BATCH)
-    again = run(keys, mask_of("all"))
-    assert all((a == b).all() for a, b in zip(*map(jax.tree.leaves, (run(keys, mask_of("all")), again)), strict=True))
-    assert (np.asarray(again.guard) != drawn(name).guard).any()
+    once, again = (
+        drawn(name),
+        sampler(name)[0](jax.random.split(jax.random.key(0), len(drawn(name).guard)), mask_of("all")),
+    )
+    assert all((a == b).all() for a, b in zip(*map(jax.tree.leaves, (once, again)), strict=True))
+    assert (once.guard != drawn(name, seed=1).guard).any()

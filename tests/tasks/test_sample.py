@@ -13,24 +13,11 @@ from atlas.config import TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.settings import ConfigError
 from atlas.tasks import labels, nest, walk
-from atlas.tasks.paths import count_paths
 from atlas.tasks.rm import UNUSED, num_states
 from atlas.tasks.sample import SAMPLERS
+from twins.drawn import drawn, paths
 
 MANY = 8192
-ALL = jnp.ones(len(VOCABULARY.names), bool)
-
-
-@functools.cache
-def drawn(name):
-    sample, _ = SAMPLERS[name](TaskConfig(sampler=name), VOCABULARY)
-    keys = jax.random.split(jax.random.key(0), MANY)
-    return jax.jit(jax.vmap(sample, (0, None)))(keys, ALL)
-
-
-@functools.cache
-def paths(name):
-    return jax.tree.map(np.asarray, jax.jit(jax.vmap(count_paths))(drawn(name)))
 
 
 def test_sequences_are_uniform_in_length_and_propositions():
@@ -53,7 +40,7 @@ def test_authors_dag_has_the_measured_distribution():
 
 def test_authors_dag_chooses_the_direct_edge_one_time_in_five():
     how = walk.Walks(walk.authors_matrix, states=6, edges=5, steps=6, restart=0.0, most=1)
-    graphs = jax.vmap(lambda key: walk.draw_graph(key, how))(jax.random.split(jax.random.key(1), MANY))
+    graphs = jax.jit(jax.vmap(lambda key: walk.draw_graph(key, how)))(jax.random.split(jax.random.key(1), MANY))
     assert float(jnp.mean(graphs[:, 0, 5])) == pytest.approx(0.2, abs=0.015)
     assert float(jnp.sum(graphs[:, 0])) == MANY
 
@@ -99,9 +86,8 @@ def test_walks_are_distributed_like_plain_ones(kind):
 def test_short_walks_are_led_to_acceptance_and_full_states_take_no_more_edges():
     for matrix, forward in ((walk.dag_matrix, True), (walk.cyclic_matrix, False), (walk.sequential_matrix, True)):
         how = walk.Walks(matrix, states=8, edges=2, steps=4, restart=0.9, most=5, forward=forward)
-        graphs = np.asarray(
-            jax.vmap(lambda key, h=how: walk.draw_graph(key, h))(jax.random.split(jax.random.key(2), 500))
-        )
+        draw = jax.jit(jax.vmap(functools.partial(walk.draw_graph, walks=how)))
+        graphs = np.asarray(draw(jax.random.split(jax.random.key(2), 500)))
         assert graphs[:, :, -1].any(axis=1).all()
         assert not graphs[:, -1].any()
         assert graphs.sum(axis=2).max() <= how.size.edges == 2
@@ -112,22 +98,22 @@ def test_the_bits_of_a_set_are_picked_alike():
     members = [0, 31, 32, 40, 63, 64, 100]
     bits = labels.pack(jnp.zeros(101, bool).at[jnp.array(members)].set(True))
     grid = (jnp.arange(700) + 0.5) / 700
-    picked = np.asarray(jax.vmap(labels.pick, (0, None))(grid, bits))
+    picked = np.asarray(jax.jit(jax.vmap(labels.pick, (0, None)))(grid, bits))
     assert collections.Counter(picked.tolist()) == dict.fromkeys(members, 100)
-    assert labels.pick(jnp.float32(0.3), jnp.zeros(4, jnp.uint32)) == labels.NO_LABEL
-    assert np.asarray(labels.contains(bits, jnp.arange(101))).nonzero()[0].tolist() == members
+    assert jax.jit(labels.pick)(jnp.float32(0.3), jnp.zeros(4, jnp.uint32)) == labels.NO_LABEL
+    assert np.asarray(jax.jit(labels.contains)(bits, jnp.arange(101))).nonzero()[0].tolist() == members
 
 
 def test_trees_of_machines_are_uniform_ordered_partitions():
     keys = jax.random.split(jax.random.key(4), 4000)
-    parents = np.asarray(jax.vmap(lambda key: nest.draw_tree(key, 4))(keys))
+    parents = np.asarray(jax.jit(jax.vmap(lambda key: nest.draw_tree(key, 4)))(keys))
     partitions = collections.Counter(map(tuple, parents.tolist()))
     assert set(partitions) == {(-1, 0, 0, 0), (-1, 0, 0, 1), (-1, 0, 1, 1), (-1, 0, 1, 2)}
     assert stats.chisquare(list(partitions.values())).pvalue > 0.001
 
 
 def test_called_machines_start_with_one_plain_edge():
-    task = jax.tree.map(np.asarray, drawn("hierarchical"))
+    task = drawn("hierarchical")
     called = (task.target[:, 1:] != UNUSED).any(axis=(2, 3))
     first = (task.target[:, 1:, 0] != UNUSED).sum(axis=2)
     assert (first == called).all()

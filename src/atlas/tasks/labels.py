@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float, Int, Int16, Key, UInt32
+from jaxtyping import Bool, Float, Int, Int16, UInt32
 
 from atlas.types import Vocabulary
 
@@ -69,14 +69,6 @@ def _nth_bit(word: UInt32[Array, ""], n: Int[Array, ""]) -> Int[Array, ""]:
     return place
 
 
-def draw(key: Key[Array, ""], mask: Bool[Array, "props"], n: int) -> Int[Array, "{n}"]:
-    """`n` propositions, independent and uniform over the mask (over all of them if the mask is empty)."""
-    bits = pack(mask)
-    # Looking for an empty mask after packing: before, XLA would work out the whole mask anew for each of its members.
-    bits = jnp.where(jnp.any(bits != 0), bits, pack(jnp.ones_like(mask)))
-    return jax.vmap(pick, (0, None))(jax.random.uniform(key, (n,)), bits)
-
-
 class _Labelling(NamedTuple):
     label: Int16[Array, "states states"]
     waiting: Float[Array, "states states"]
@@ -88,7 +80,7 @@ class _Labelling(NamedTuple):
 
 
 def label_edges(
-    key: Key[Array, ""],
+    uniforms: Float[Array, "numbers"],
     edges: Bool[Array, "states states"],
     mask: Bool[Array, "props"],
     constraints: Relation,
@@ -98,8 +90,8 @@ def label_edges(
 
     A label may not imply, nor be implied by, that of another edge out of the same state; nor be implied by that of an
     edge into that state. An edge for which nothing is left gets NO_LABEL.
+    `uniforms` are states x states + `most` numbers in [0, 1).
     """
-    key_order, key_label = jax.random.split(key)
     states, words = edges.shape[0], constraints.implied.shape[1]
     none = jnp.zeros((states, words), jnp.uint32)
     bits = pack(mask)
@@ -109,11 +101,11 @@ def label_edges(
 
     start = _Labelling(
         label=jnp.full((states, states), NO_LABEL, jnp.int16),
-        waiting=jnp.where(edges, jax.random.uniform(key_order, (states, states)), -1.0),
+        waiting=jnp.where(edges, uniforms[: edges.size].reshape(states, states), -1.0),
         leaving=none,
         entering=none,
     )
-    return jax.lax.scan(step, start, jax.random.uniform(key_label, (most,)))[0].label
+    return jax.lax.scan(step, start, uniforms[edges.size :])[0].label
 
 
 def _label_next(

@@ -14,37 +14,38 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, Int8, Int16, Key
 
-from atlas.tasks.labels import NO_LABEL, Relation, draw, label_edges
+from atlas.tasks.labels import NO_LABEL, Relation, label_edges, pack, pick
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize
 
-MatrixFn = Callable[[Key[Array, ""], int], Float[Array, "states states"]]
-"""`(key, states) -> weights` of the steps between states; rows need not be normalised."""
+MatrixFn = Callable[[Float[Array, "states states"]], Float[Array, "states states"]]
+"""Weights of the steps between states, from numbers in [0, 1); rows need not be normalised."""
 
 
-def sequential_matrix(key: Key[Array, ""], states: int) -> Float[Array, "states states"]:
+def sequential_matrix(uniforms: Float[Array, "states states"]) -> Float[Array, "states states"]:
     """Each state leads to the next one."""
-    return jnp.eye(states, k=1)
+    return jnp.eye(uniforms.shape[0], k=1)
 
 
-def dag_matrix(key: Key[Array, ""], states: int) -> Float[Array, "states states"]:
+def dag_matrix(uniforms: Float[Array, "states states"]) -> Float[Array, "states states"]:
     """Any later state, with weights drawn uniformly for each machine."""
-    return jnp.triu(jax.random.uniform(key, (states, states), minval=1e-6), k=1)
+    return jnp.triu(jnp.maximum(uniforms, 1e-6), k=1)
 
 
-def cyclic_matrix(key: Key[Array, ""], states: int) -> Float[Array, "states states"]:
+def cyclic_matrix(uniforms: Float[Array, "states states"]) -> Float[Array, "states states"]:
     """Any other state but the accepting one, with weights drawn uniformly for each machine.
 
     Only the last step leads to acceptance, so that a walk has its full length and comes back to where it was.
     """
-    weights = jax.random.uniform(key, (states, states), minval=1e-6) * (1 - jnp.eye(states))
+    weights = jnp.maximum(uniforms, 1e-6) * (1 - jnp.eye(uniforms.shape[0]))
     return weights.at[:, -1].set(0.0)
 
 
-def authors_matrix(key: Key[Array, ""], states: int) -> Float[Array, "states states"]:
+def authors_matrix(uniforms: Float[Array, "states states"]) -> Float[Array, "states states"]:
     """The fixed weights of the authors' DAG runs: g(u)^(v-u), g(u) = (|u - 3.5| / 3.5)^2, so uniform from state 0."""
-    u, v = np.arange(states)[:, None], np.arange(states)[None, :]
-    decay = (np.abs(u - 3.5) / 3.5) ** 2
-    return jnp.asarray(np.where(v > u, decay ** np.maximum(v - u, 0), 0.0), jnp.float32)
+    states = np.arange(uniforms.shape[0])
+    ahead = states[None, :] - states[:, None]
+    decay = ((np.abs(states - 3.5) / 3.5) ** 2)[:, None]
+    return jnp.asarray(np.where(ahead > 0, decay ** np.maximum(ahead, 0), 0.0), jnp.float32)
 
 
 MATRICES: dict[str, MatrixFn] = {
@@ -92,20 +93,19 @@ class Walks:
 
 def draw_graph(key: Key[Array, ""], walks: Walks, one_start: Bool[Array, ""] | bool = False) -> Bool[Array, "n n"]:
     """The union of the edges of one or more walks; with `one_start` a single edge leaves state 0, and none returns."""
-    key_matrix, key_first, key_steps, key_restart = jax.random.split(key, 4)
-    weights = walks.matrix(key_matrix, walks.states)
-    first = _choose(jax.random.uniform(key_first), weights[0])
-    only = jnp.arange(walks.states) == first
-    weights = jnp.where(one_start, weights.at[:, 0].set(0.0).at[0].set(only), weights)
-    again = jax.random.uniform(key_restart, (walks.most,)) < walks.restart
-    takes_place = jnp.cumprod(again.at[0].set(True)).astype(bool)
-    uniforms = jax.random.uniform(key_steps, (walks.most, walks.steps))
+    square = walks.states**2
+    numbers = jax.random.uniform(key, (square + walks.most * (walks.steps + 1),))  # one call compiles fastest
+    weights = walks.matrix(numbers[:square].reshape(walks.states, walks.states))
+    weights = weights.at[:, 0].set(jnp.where(one_start, 0.0, weights[:, 0]))
+    uniforms = numbers[square:].reshape(walks.most, walks.steps + 1)
+    again = (uniforms[:, -1] < walks.restart).at[0].set(True)
+    takes_place = jnp.cumprod(again).astype(bool)
 
     def walk(edges: Bool[Array, "n n"], drawn: tuple[Array, Array]) -> tuple[Array, None]:
-        return _walk(edges, *drawn, weights=weights, walks=walks), None
+        return _walk(edges, *drawn, weights=weights, walks=walks, one_start=one_start), None
 
     none = jnp.zeros((walks.states, walks.states), bool)
-    return jax.lax.scan(walk, none, (uniforms, takes_place))[0]
+    return jax.lax.scan(walk, none, (uniforms[:, :-1], takes_place))[0]
 
 
 def _walk(
@@ -114,6 +114,7 @@ def _walk(
     takes_place: Bool[Array, ""],
     weights: Float[Array, "n n"],
     walks: Walks,
+    one_start: Bool[Array, ""] | bool,
 ) -> Bool[Array, "n n"]:
     """Add the edges of one walk from the initial state."""
     accept = walks.states - 1
@@ -123,7 +124,9 @@ def _walk(
     def step(now: tuple[Array, Array], drawn: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         edges, u = now
         uniform, is_last = drawn
-        v = jnp.where(is_last, accept, _choose(uniform, weights[u] * _allowed(edges[u], walks)))
+        bound = one_start & (u == 0) & jnp.any(edges[0])
+        allowed = jnp.where(bound, edges[0], _allowed(edges[u], walks))
+        v = jnp.where(is_last, accept, _choose(uniform, weights[u] * allowed))
         new = (states == u)[:, None] & (states == v)[None, :] & takes_place & (u != accept)
         return (edges | new, jnp.where(u == accept, u, v)), None
 
@@ -152,14 +155,14 @@ def draw_labels(
     Where the mask leaves nothing for an edge, the edge is dropped, with all that no longer lies on a way to acceptance.
     If no way remains, the task becomes a single edge into acceptance.
     """
-    key_labels, key_only = jax.random.split(key)
-    labels = label_edges(key_labels, edges, mask, constraints, most)
+    uniforms = jax.random.uniform(key, (edges.size + most + 1,))
+    labels = label_edges(uniforms[:-1], edges, mask, constraints, most)
     on_path = _on_path(labels != NO_LABEL)
     kept = jnp.where(on_path[:, None] & on_path[None, :], labels, jnp.int16(NO_LABEL))
     states = jnp.arange(edges.shape[0])
     direct = (states == 0)[:, None] & (states == edges.shape[0] - 1)[None, :]
-    only = jnp.where(direct, draw(key_only, mask, 1)[0].astype(jnp.int16), jnp.int16(NO_LABEL))
-    return jnp.where(on_path[0], kept, only)
+    only = pick(uniforms[-1], pack(mask | ~jnp.any(mask))).astype(jnp.int16)
+    return jnp.where(on_path[0], kept, jnp.where(direct, only, jnp.int16(NO_LABEL)))
 
 
 def _on_path(edges: Bool[Array, "n n"]) -> Bool[Array, "n"]:
