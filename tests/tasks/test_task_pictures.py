@@ -14,7 +14,7 @@ from atlas.tasks.icons import ICONS, Sign, Thing, sign_of
 from atlas.tasks.layout import Link, arrange
 from atlas.tasks.sample import SAMPLERS
 from atlas.tasks.terminal import text_task
-from sampled import sampled_tasks
+from twins.drawn import drawn, single
 from twins.vocabularies import fruit
 
 NODE = (40.0, 40.0)
@@ -140,7 +140,8 @@ def test_pictures_show_the_current_state_and_scale():
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampled_task_can_be_drawn(name):
-    for task in sampled_tasks(name)[:8]:
+    for i in range(6):
+        task = single(drawn(name), i)
         ElementTree.fromstring(svg_task(task, VOCABULARY))
         assert draw_task(task, VOCABULARY, scale=0.5).size[0] > 0
         assert "uA ✓" in text_task(task, VOCABULARY)
