@@ -57,9 +57,12 @@ def after_stack(task: Hierarchy, state: HierarchyState) -> tuple[Hierarchy, Bool
     for level in reversed(range(state.nodes.shape[0] - 1)):
         node, has_caller = state.nodes[level].astype(jnp.int32), state.nodes[level + 1] != UNUSED
         inside = surgery.compact(_body(machines, node // states), node % states)
+        goes_on = has_caller & (
+            inside.outcome[0] != ACCEPTED
+        )  # else the call that is open here ends with the one inside
         joined, enough = _join(inside, rest)
-        rest = jax.tree.map(lambda a, b, take=has_caller: jnp.where(take, a, b), joined, rest)
-        fits &= enough | ~has_caller
+        rest = jax.tree.map(lambda a, b, take=goes_on: jnp.where(take, a, b), joined, rest)
+        fits &= enough | ~goes_on
     with_root: Body = jax.tree.map(lambda all_, one: all_.at[task.root].set(one), machines, rest)
     return hierarchy_of(with_root, task), fits
 
