@@ -230,6 +230,13 @@ def test_patrols_ask_for_doors_one_after_the_other(problem: NamedProblem) -> Non
     assert all(about.name.startswith("front_door") for about in asked(problem))
 
 
+@each("fully-specified")
+def test_fully_specified_tasks_need_no_lock_that_they_do_not_speak_of(problem: NamedProblem) -> None:
+    colours = {thing.colour for about in asked(problem) for thing in about.objects if thing.type == alphabet.DOOR_TYPE}
+    unsaid = [place for place, code in objects(problem, [grid.DOOR_LOCKED]).items() if code % 8 not in colours]
+    assert can_be_solved(changed(problem, dict.fromkeys(unsaid, grid.WALL_CELL)))
+
+
 @each("over-specified")
 def test_over_specified_tasks_ask_for_a_step_that_the_next_contains(problem: NamedProblem) -> None:
     steps = [(about.location, about.objects[0]) for about in asked(problem)]
