@@ -16,9 +16,6 @@ from jaxtyping import Bool, Float32
 from atlas.struct import Struct
 from atlas.student.layers import Dense, Floats, Normals, dense, lecun, linear, orthogonal, plus, product
 
-UNROLL = 4
-"""Steps of the scan that are compiled together."""
-
 
 class GRU(Struct):
     """Gates are side by side: reset, update, candidate."""
@@ -51,7 +48,8 @@ def step(
     dtype: DTypeLike,
 ) -> Float32[Array, "envs width"]:
     """The next hidden state; an episode starts from zeros."""
-    return _gates(params.recurrent, params.bias, projected, _forget(start, hidden), dtype)[0]
+    split = tuple(jnp.split(projected, 3, -1))
+    return _gates(params.recurrent, params.bias, split, _forget(start, hidden), dtype)[0]
 
 
 def unroll(
@@ -62,77 +60,69 @@ def unroll(
     dtype: DTypeLike,
 ) -> Float32[Array, "time envs width"]:
     """The hidden state after each step."""
-    return _unroll(params.recurrent, params.bias, projected, start, hidden, dtype)
+    # Split before the scan: XLA's loops over a slice of a slice are several times slower on CPUs.
+    split = tuple(jnp.split(projected, 3, -1))
+    return _unroll(params.recurrent, params.bias, split, start, hidden, dtype)
+
+
+Bools = Bool[Array, "..."]
+Inputs = tuple[Floats, ...]
+"""What the inputs contribute to each gate."""
+Gates = tuple[Floats, Floats, Floats, Floats]
+"""Reset, update, candidate, and the recurrent part of the candidate."""
+_Saved = tuple[Floats, Bools, Floats, Floats, Gates]
 
 
 def _forget(start: Bool[Array, "*lead"], hidden: Float32[Array, "*lead width"]) -> Float32[Array, "*lead width"]:
     return jnp.where(start[..., None], 0.0, hidden)
 
 
-Bools = Bool[Array, "..."]
-Gates = tuple[Floats, Floats, Floats, Floats]
-"""Reset, update, candidate, and the recurrent part of the candidate."""
-_Saved = tuple[Floats, Bools, Floats, Floats, Gates]
-
-
-def _gates(
-    recurrent: Floats, bias: Floats, projected: Floats, before: Floats, dtype: DTypeLike
-) -> tuple[Floats, Gates]:
+def _gates(recurrent: Floats, bias: Floats, inputs: Inputs, before: Floats, dtype: DTypeLike) -> tuple[Floats, Gates]:
     """The hidden state after a step, and what its gradient needs."""
-    reset_in, update_in, new_in = jnp.split(projected, 3, -1)
-    reset_rec, update_rec, new_rec = jnp.split(product(before, recurrent, dtype), 3, -1)
-    recalled = plus(new_rec, bias)
-    reset = jax.nn.sigmoid(reset_in + reset_rec)
-    update = jax.nn.sigmoid(update_in + update_rec)
-    new = jnp.tanh(new_in + reset * recalled)
+    to_reset, to_update, to_new = jnp.split(product(before, recurrent, dtype), 3, -1)
+    recalled = plus(to_new, bias)
+    reset = jax.nn.sigmoid(inputs[0] + to_reset)
+    update = jax.nn.sigmoid(inputs[1] + to_update)
+    new = jnp.tanh(inputs[2] + reset * recalled)
     return (1.0 - update) * new + update * before, (reset, update, new, recalled)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(5,))
-def _unroll(
-    recurrent: Floats, bias: Floats, projected: Floats, start: Bools, hidden: Floats, dtype: DTypeLike
-) -> Floats:
-    def forward(hidden: Floats, inputs: tuple[Floats, Bools]) -> tuple[Floats, Floats]:
-        after, _ = _gates(recurrent, bias, inputs[0], _forget(inputs[1], hidden), dtype)
-        return after, after
-
-    return jax.lax.scan(forward, hidden, (projected, start), unroll=UNROLL)[1]
+def _unroll(recurrent: Floats, bias: Floats, inputs: Inputs, start: Bools, hidden: Floats, dtype: DTypeLike) -> Floats:
+    return _unroll_forward(recurrent, bias, inputs, start, hidden, dtype)[0]
 
 
 def _unroll_forward(
-    recurrent: Floats, bias: Floats, projected: Floats, start: Bools, hidden: Floats, dtype: DTypeLike
+    recurrent: Floats, bias: Floats, inputs: Inputs, start: Bools, hidden: Floats, dtype: DTypeLike
 ) -> tuple[Floats, _Saved]:
-    def forward(hidden: Floats, inputs: tuple[Floats, Bools]) -> tuple[Floats, tuple[Floats, Gates]]:
-        after, gates = _gates(recurrent, bias, inputs[0], _forget(inputs[1], hidden), dtype)
+    def forward(hidden: Floats, now: tuple[Inputs, Bools]) -> tuple[Floats, tuple[Floats, Gates]]:
+        after, gates = _gates(recurrent, bias, now[0], _forget(now[1], hidden), dtype)
         return after, (after, gates)
 
-    after, gates = jax.lax.scan(forward, hidden, (projected, start), unroll=UNROLL)[1]
+    after, gates = jax.lax.scan(forward, hidden, (inputs, start))[1]
     return after, (recurrent, start, hidden, after, gates)
 
 
-def _unroll_backward(dtype: DTypeLike, saved: _Saved, given: Floats) -> tuple[Floats, Floats, Floats, None, Floats]:
+def _unroll_backward(dtype: DTypeLike, saved: _Saved, given: Floats) -> tuple[Floats, Floats, Inputs, None, Floats]:
     """With `grad` the gradient of a hidden state, each gate's gradient is `grad` times a factor known beforehand."""
     recurrent, start, hidden, after, (reset, update, new, recalled) = saved
     before = _forget(start, jnp.concatenate([hidden[None], after[:-1]]))
     to_new = (1.0 - update) * (1.0 - new * new)
-    to_reset = to_new * recalled * reset * (1.0 - reset)
-    to_update = (before - new) * update * (1.0 - update)
-    factors = jnp.concatenate([to_reset, to_update, to_new * reset], -1)
+    factors = (to_new * recalled * reset * (1.0 - reset), (before - new) * update * (1.0 - update), to_new * reset)
 
-    def backward(later: Floats, inputs: tuple[Floats, Floats, Floats, Bools]) -> tuple[Floats, Floats]:
-        given, factors, update, start = inputs
+    transposed = recurrent.T
+
+    def backward(later: Floats, now: tuple[Floats, Inputs, Floats, Bools]) -> tuple[Floats, Floats]:
+        given, factors, update, start = now
         grad = later + given
-        earlier = grad * update + product(jnp.tile(grad, 3) * factors, recurrent.T, dtype)
-        return _forget(start, earlier), grad
+        gates = jnp.concatenate([grad * factor for factor in factors], -1)
+        return _forget(start, grad * update + product(gates, transposed, dtype)), grad
 
-    first, grad = jax.lax.scan(
-        backward, jnp.zeros_like(hidden), (given, factors, update, start), reverse=True, unroll=UNROLL
-    )
-    gates = jnp.tile(grad, 3) * factors
+    first, grad = jax.lax.scan(backward, jnp.zeros_like(hidden), (given, factors, update, start), reverse=True)
+    gates = [grad * factor for factor in factors]
     width = hidden.shape[-1]
-    flat = (before.reshape(-1, width).T, gates.reshape(-1, 3 * width))
-    projected = jnp.concatenate([gates[..., : 2 * width], grad * to_new], -1)
-    return product(*flat, dtype), gates[..., 2 * width :].sum((0, 1)), projected, None, first
+    kernel = product(before.reshape(-1, width).T, jnp.concatenate(gates, -1).reshape(-1, 3 * width), dtype)
+    return kernel, gates[2].sum((0, 1)), (gates[0], gates[1], grad * to_new), None, first
 
 
 _unroll.defvjp(_unroll_forward, _unroll_backward)

@@ -1,0 +1,144 @@
+"""The task encoder against a plain loop over nodes and edges, written from the paper's equations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import students
+from atlas.errors import AtlasError
+from atlas.student import encode
+from atlas.student.layers import initialise
+from atlas.types import ACCEPTED, REJECTED, RUNNING, Graph
+
+FEATURES = students.DOMAIN.vocabulary.features
+PROPS = len(FEATURES)
+NODES, EDGES, LITERALS = 4, 3, 2
+KINDS = ("structured", "independent")
+
+
+def config(**changes):
+    return students.student(**changes).config
+
+
+def initial(settings):
+    make = lambda normals: encode.init(normals, settings, FEATURES)  # noqa: E731
+    params = jax.jit(lambda key: initialise(key, make))(jax.random.key(0))
+    noise = iter(jax.random.split(jax.random.key(1), 100))  # biases, scales and shifts that matter
+    return jax.tree.map(lambda leaf: leaf + 0.1 * jax.random.normal(next(noise), leaf.shape), params)
+
+
+PARAMS = {kind: initial(config(literals=kind)) for kind in KINDS}
+encode_jit = jax.jit(lambda params, key, graph: encode.encode(params, FEATURES, key, graph, jnp.float32))
+
+
+def random_graph(seed):
+    rng = np.random.default_rng(seed)
+    used = rng.random((NODES, EDGES)) < 0.6
+    literals = rng.integers(-PROPS, PROPS + 1, (NODES, EDGES, LITERALS)) * (rng.random((NODES, EDGES, LITERALS)) < 0.7)
+    return Graph(
+        target=jnp.asarray(np.where(used, rng.integers(0, NODES, (NODES, EDGES)), -1), jnp.int8),
+        guard=jnp.asarray(np.where(used[..., None], literals, 0), jnp.int16),
+        outcome=jnp.asarray(rng.integers(0, 3, NODES), jnp.int8),
+    )
+
+
+def literal_embedding(params, literal):
+    """One literal, as the paper's figure builds it."""
+    if isinstance(params, encode.Independent):
+        return params.rows[PROPS + literal]
+    location, *objects = FEATURES[abs(literal) - 1]
+    summed = sum(thing @ params.objects for thing in objects)
+    return np.sign(literal) * (np.concatenate([summed, location[:3]]) @ params.location)
+
+
+def edge_embedding(params, guard):
+    literals = [int(literal) for literal in guard if literal != 0]
+    if not literals and isinstance(params.literals, encode.Independent):
+        literals = [0]  # the row of *true*
+    return sum((literal_embedding(params.literals, x) for x in literals), np.zeros(len(params.edge))) @ params.edge
+
+
+def by_loop(params, noise, graph):
+    """Node by node, edge by edge."""
+    x = [noise[u] + (params.rejecting if graph.outcome[u] == REJECTED else 0) for u in range(NODES)]
+    for layer in params.layers:
+        kernel = np.concatenate([layer.neighbours, layer.edges])
+        following = []
+        for u in range(NODES):
+            messages = [
+                np.concatenate([x[target], edge_embedding(params, guard)])
+                for target, guard in zip(graph.target[u], graph.guard[u], strict=True)
+                if target >= 0
+            ]
+            gathered = np.mean(messages, 0) @ kernel if messages else 0.0
+            sent = x[u] @ layer.self.kernel + layer.self.bias + gathered
+            centred = (sent - sent.mean()) / np.sqrt(sent.var() + 1e-6)
+            following.append(np.maximum(centred * layer.norm.scale + layer.norm.shift, 0.0))
+        x = following
+    return np.stack(x) @ params.output.kernel + params.output.bias
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10_000))
+def test_the_encoder_is_the_papers_equations(kind, seed):
+    params, key, graph = PARAMS[kind], jax.random.key(seed), random_graph(seed)
+    noise = encode.noise(key, NODES, len(params.rejecting))
+    host = jax.device_get((params, noise, graph))
+    np.testing.assert_allclose(encode_jit(params, key, graph), by_loop(*host), atol=2e-4)
+
+
+def chain(last):
+    """0 -> 1, and node 1 has some outcome."""
+    return Graph(
+        target=jnp.array([[1], [-1]], jnp.int8),
+        guard=jnp.array([[[5]], [[0]]], jnp.int16),
+        outcome=jnp.array([RUNNING, last], jnp.int8),
+    )
+
+
+def test_avoiding_is_not_reaching():
+    accept, reject = (encode_jit(PARAMS["structured"], jax.random.key(0), chain(o)) for o in (ACCEPTED, REJECTED))
+    assert not np.allclose(accept[0], reject[0], atol=1e-3)
+
+
+def test_a_node_knows_what_lies_ahead_as_far_as_there_are_layers():
+    def line(last_literal):
+        guard = jnp.array([5, 6, last_literal, 0], jnp.int16)[:, None, None]
+        return Graph(target=jnp.array([1, 2, 3, -1], jnp.int8)[:, None], guard=guard, outcome=jnp.zeros(4, jnp.int8))
+
+    params = PARAMS["structured"]
+    one, other = (encode_jit(params, jax.random.key(0), line(literal)) for literal in (7, -300))
+    assert len(params.layers) == 2
+    assert not np.allclose(one[1], other[1], atol=1e-3)  # two edges ahead
+    np.testing.assert_array_equal(one[0], other[0])  # three
+    np.testing.assert_array_equal(one[3], other[3])  # behind
+
+
+def test_noise_has_the_papers_variance():
+    noise = encode.noise(jax.random.key(0), 100, 100)
+    np.testing.assert_allclose(np.var(noise), 0.1, rtol=0.05)
+
+
+def test_index_sees_the_number_of_the_state_and_nothing_else():
+    params = initial(config(task="index"))
+    keys = jax.random.split(jax.random.key(0))
+    a, b = (encode_jit(params, key, random_graph(n)) for n, key in enumerate(keys))
+    np.testing.assert_array_equal(a, b)
+    assert len({tuple(row) for row in np.asarray(a).round(4).tolist()}) == NODES
+
+
+def test_index_refuses_more_states_than_it_can_tell_apart():
+    params = initial(config(task="index"))
+    graph = jax.tree.map(lambda leaf: jnp.resize(leaf, (17, *leaf.shape[1:])), random_graph(0))
+    with pytest.raises(AtlasError, match=r"17 states.*at most 16"):
+        encode.encode(params, FEATURES, jax.random.key(0), graph, jnp.float32)
+
+
+def test_looking_up_adds_rows():
+    rows = jnp.arange(12.0).reshape(4, 3)
+    at = jnp.array([[2, -1], [0, 3], [-1, -1]])
+    found = encode.look_up(rows, at, jnp.float32)
+    np.testing.assert_allclose(found, [rows[2], rows[0] + rows[3], jnp.zeros(3)])

@@ -1,0 +1,67 @@
+"""The recurrent unit: Flax's cell, step by step, with memory cleared where episodes start; and its gradient."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from atlas.student import gru
+from atlas.student.layers import initialise
+
+TIME, ENVS, INPUTS, WIDTH = 7, 3, 5, 4
+KEYS = jax.random.split(jax.random.key(0), 5)
+X = jax.random.normal(KEYS[0], (TIME, ENVS, INPUTS))
+HIDDEN = jax.random.normal(KEYS[1], (ENVS, WIDTH))
+START = jax.random.uniform(KEYS[2], (TIME, ENVS)) < 0.3
+
+
+@pytest.fixture(scope="module")
+def params():
+    made = initialise(KEYS[3], lambda normals: gru.init(normals, INPUTS, WIDTH))
+    noise = jax.random.normal(KEYS[4], (4 * WIDTH,))
+    return made.replace(bias=noise[:WIDTH], inputs=made.inputs.replace(bias=noise[WIDTH:]))
+
+
+def by_flax(params, x, hidden):
+    """A loop over Flax's cell."""
+    kernels = {"i": jnp.split(params.inputs.kernel, 3, -1), "h": jnp.split(params.recurrent, 3, -1)}
+    tree = {side + gate: {"kernel": kernels[side][n]} for side in "ih" for n, gate in enumerate("rzn")}
+    for n, gate in enumerate("rzn"):
+        tree["i" + gate]["bias"] = jnp.split(params.inputs.bias, 3)[n]
+    tree["hn"]["bias"] = params.bias
+    seen = []
+    for t in range(TIME):
+        hidden = jnp.where(START[t][:, None], 0.0, hidden)
+        with jax.numpy_rank_promotion("allow"):
+            hidden, _ = nn.GRUCell(WIDTH).apply({"params": tree}, hidden, x[t])
+        seen.append(hidden)
+    return jnp.stack(seen)
+
+
+def ours(params, x, hidden):
+    return gru.unroll(params, gru.project(params, x, jnp.float32), START, hidden, jnp.float32)
+
+
+def test_it_is_a_gru(params):
+    assert START.any()
+    np.testing.assert_allclose(jax.jit(ours)(params, X, HIDDEN), by_flax(params, X, HIDDEN), atol=1e-5)
+
+
+def test_steps_are_the_sequence(params):
+    hidden = HIDDEN
+    sequence = ours(params, X, HIDDEN)
+    for t in range(TIME):
+        hidden = gru.step(params, gru.project(params, X[t], jnp.float32), START[t], hidden, jnp.float32)
+        np.testing.assert_allclose(hidden, sequence[t], atol=1e-6)
+
+
+def test_gradients_are_those_of_the_plain_loop(params):
+    weights = jax.random.normal(jax.random.key(9), (TIME, ENVS, WIDTH))
+    gradients = [
+        jax.jit(jax.grad(lambda *args, unroll=unroll: jnp.vdot(weights, unroll(*args)), argnums=(0, 1, 2)))(
+            params, X, HIDDEN
+        )
+        for unroll in (ours, by_flax)
+    ]
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), *gradients)

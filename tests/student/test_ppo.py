@@ -1,0 +1,165 @@
+"""Learning: the losses, the plan of minibatches, nothing changes without a reason, and a bandit is learnt."""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import students
+from atlas.config import DomainConfig, PPOConfig
+from atlas.domains.minigrid.domain import Minigrid
+from atlas.rollout import Player
+from atlas.student import ppo
+from atlas.student.network import Student
+from atlas.student.view import Cells
+from atlas.tasks.rm import RewardMachines, machine
+from atlas.types import Problem
+from atlas.world import World
+
+ENVS, STEPS = 6, 20
+STILL = 1e-20
+"""A learning rate that changes nothing."""
+MODES = {
+    "replay": (PPOConfig(learning_rate=STILL, minibatch_envs=3, epochs=2), 1),
+    "pools, two phases, bootstrapped": (
+        PPOConfig(learning_rate=STILL, minibatch_envs=2, epochs=1, phases=2, truncation="bootstrap"),
+        2,
+    ),
+}
+
+
+@cache
+def learnt(mode):
+    """Parameters and losses after learning from a rollout; and the rollout."""
+    config, pool = MODES[mode]
+    student = students.student()
+    player = Player(students.world(), student, STEPS, config.phases, config.truncation == "bootstrap")
+    learner = ppo.Learner(student, config, ppo.optimiser(config, 1))
+
+    @jax.jit
+    def run(pools):
+        params = student.init(jax.random.key(0))
+        experience = player.play_pools(jax.random.key(1), params, pools)[0].experience
+        state = learner.optimiser.init(params)
+        return params, *learner.learn(jax.random.key(2), params, state, experience), experience
+
+    return run(students.pools(ENVS, pool))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_at_unchanged_parameters_every_ratio_is_one(mode):
+    before, after, _, losses, _ = learnt(mode)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-12), before, after)
+    assert 0 <= losses.kl < 1e-9
+    assert losses.clipped == 0
+    assert abs(losses.policy) < 1e-5  # the mean of normalised advantages
+    assert losses.gradient_norm > 0
+    assert 0 < losses.entropy <= np.log(6) + 1e-6
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_value_loss_is_the_error_of_the_values_predicted_while_acting(mode):
+    config, _ = MODES[mode]
+    *_, losses, experience = learnt(mode)
+    steps = experience.steps
+    advantage = ppo.gae.advantages(
+        steps.reward, steps.value, steps.done, steps.cut_value, experience.last_value, config.gamma, config.gae_lambda
+    )
+    np.testing.assert_allclose(losses.value, 0.5 * np.mean(np.square(advantage)), rtol=1e-4)
+    target = advantage + steps.value
+    expected = 1 - np.var(advantage) / np.var(target)
+    np.testing.assert_allclose(losses.explained_variance, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_environment_is_learnt_from_once_an_epoch(mode):
+    config, _ = MODES[mode]
+    learner = ppo.Learner(students.student(), config, ppo.optimiser(config, 1))
+    phase, chosen = learner._plan(jax.random.key(0), ENVS)
+    assert len(chosen) == ppo.gradient_steps(config, ENVS)
+    np.testing.assert_array_equal(phase, np.repeat(np.arange(config.phases), len(phase) // config.phases))
+    for epoch in np.asarray(chosen).reshape(-1, ENVS):
+        assert sorted(epoch) == list(range(ENVS))
+
+
+def test_a_ratio_out_of_range_earns_nothing_more():
+    log_ratio = jnp.log(jnp.array([[0.5, 0.5, 1.5, 1.5, 1.1]]))
+    advantage = jnp.array([[1.0, -1.0, 1.0, -1.0, 2.0]])
+    expected = -np.mean([0.5, -0.8, 1.2, -1.5, 2.2])
+    np.testing.assert_allclose(ppo.policy_loss(log_ratio, advantage, 0.2), expected, rtol=1e-6)
+    gradient = jax.grad(ppo.policy_loss)(log_ratio, advantage, 0.2)
+    np.testing.assert_array_equal(gradient != 0, [[True, False, False, True, True]])
+
+
+def test_the_value_moves_no_further_than_its_clip():
+    value, before, target = jnp.array([[1.0, 1.0]]), jnp.array([[0.0, 0.9]]), jnp.array([[1.0, 2.0]])
+    np.testing.assert_allclose(ppo.value_loss(value, before, target, 0.2), 0.5 * np.mean([0.64, 1.0]), rtol=1e-6)
+    np.testing.assert_allclose(ppo.value_loss(value, before, target, None), 0.5 * np.mean([0.0, 1.0]), rtol=1e-6)
+
+
+def test_the_learning_rate_falls_to_zero_where_asked():
+    config = PPOConfig(learning_rate=1.0, anneal=True)
+    schedule = ppo.optimiser(config, 4)
+    params = jnp.ones(2)
+    state, moved = schedule.init(params), []
+    for _ in range(5):
+        update, state = schedule.update(jnp.ones(2), state, params)
+        moved.append(float(-update[0]))
+    np.testing.assert_allclose(np.array(moved) / moved[0], [1, 0.75, 0.5, 0.25, 0], atol=1e-4)
+
+
+def test_advantages_that_do_not_vary_teach_nothing():
+    learner = ppo.Learner(students.student(), PPOConfig(), ppo.optimiser(PPOConfig(), 1))
+    np.testing.assert_array_equal(learner._normalised(jnp.full((3, 2), 0.7)), 0.0)
+
+
+class Bandit(Minigrid):
+    """A level is a number, shown as the colour of the only cell; what holds is that the last action was that number."""
+
+    num_actions = 4
+
+    def sample(self, key):
+        return jax.random.randint(key, (), 0, 4)
+
+    def reset(self, level):
+        return jnp.stack([level, jnp.int32(-1)])
+
+    def step(self, state, action):
+        return state.at[1].set(action.astype(jnp.int32))
+
+    def view(self, state):
+        return state[0].astype(jnp.uint8)[None, None]
+
+    def holds(self, state, props):
+        return jnp.broadcast_to(state[0] == state[1], props.shape)
+
+    def as_level(self, state):
+        return state[0]
+
+
+def test_a_bandit_is_learnt_in_seconds():
+    """Four arms, the right one written on the wall: the share of pulls that pay rises from a quarter to nearly all."""
+    envs, steps, updates = 32, 8, 40
+    task = machine([(0, 1, [1], 1.0)], accepting=(1,))
+    world = World(Bandit(DomainConfig()), RewardMachines(sample=lambda *_: task), 1)
+    student = Student(students.student().config, Cells(1, 1, 1, 4), 4, students.DOMAIN.vocabulary.features)
+    config = PPOConfig(learning_rate=1e-2, minibatch_envs=16, epochs=2)
+    player, learner = Player(world, student, steps), ppo.Learner(student, config, ppo.optimiser(config, 1))
+    tasks = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), task)
+
+    def update(state, key):
+        key_level, key_play, key_learn = jax.random.split(key, 3)
+        levels = jax.vmap(world.domain.sample)(jax.random.split(key_level, envs))
+        rollout = player.play(key_play, state[0], Problem(level=levels, task=tasks))
+        *state, _ = learner.learn(key_learn, *state, rollout.experience)
+        return tuple(state), rollout.episodes.solves.sum() / rollout.episodes.attempts.sum()
+
+    def run(key):
+        params = student.init(key)
+        return jax.lax.scan(update, (params, learner.optimiser.init(params)), jax.random.split(key, updates))[1]
+
+    solved = jax.jit(run)(jax.random.key(0))
+    assert solved[0] < 0.5
+    assert solved[-5:].mean() > 0.9
