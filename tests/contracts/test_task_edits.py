@@ -14,11 +14,12 @@ from atlas.tasks.rewards import sparse
 from atlas.tasks.rm import ACCEPT, REJECT, UNUSED, RewardMachine, machine, resize
 from atlas.tasks.sample import SAMPLERS
 from rules import hierarchy_rules, siblings_differ, task_rules
-from sampled import COUNT, sampled_tasks
+from twins.drawn import drawn
 from twins.task_edits import applies, explains, plain
 
 MASK = np.array(["gray" not in name for name in VOCABULARY.names])
 ALPHABET = int(MASK.sum())
+COUNT = 64
 
 
 def by_hand():
@@ -45,8 +46,9 @@ every = pytest.mark.parametrize(("kind", "row"), [(k, r) for k in KINDS for r in
 
 @functools.cache
 def tasks(kind):
-    drawn = by_hand() if kind == "by hand" else sampled_tasks(kind)
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+    if kind == "by hand":
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *by_hand())
+    return jax.tree.map(lambda leaf: leaf[:COUNT], drawn(kind))
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from atlas.tasks.rm import (
     resize,
 )
 from rules import hierarchy_rules, task_rules
-from sampled import sampled_tasks
+from twins.drawn import drawn, single
 
 STEPS = 24
 KINDS = ("sequential", "dag", "cyclic", "hierarchical")
@@ -54,7 +54,7 @@ def follower(kind):
 
 @functools.cache
 def parts(kind):
-    prefix, suffix = cuts(sparse, sampled_tasks(kind)[0].size)
+    prefix, suffix = cuts(sparse, single(drawn(kind), 0).size)
     return jax.jit(prefix), jax.jit(suffix)
 
 
@@ -97,9 +97,8 @@ def nodes(kind, state):
 def cases(kind):
     """Tasks with labels, the states these lead to, and the numbers of those that are neither first nor last."""
     formalism = formalism_of(kind)
-    for number, task in enumerate(sampled_tasks(kind)[:16]):
-        task = jax.tree.map(jnp.asarray, task)
-        rng = random.Random(number)
+    for number in range(16):
+        task, rng = single(drawn(kind), number), random.Random(number)
         labels, states = walk(kind, task, rng)
         start = nodes(kind, formalism.initial(task))
         under_way = [
@@ -151,7 +150,7 @@ def test_the_part_after_goes_on_like_the_whole(kind):
 
 def before(transitions, state):
     """The part of a small machine before a state."""
-    whole = resize(machine(transitions), sampled_tasks("dag")[0].size)
+    whole = resize(machine(transitions), single(drawn("dag"), 0).size)
     return jax.device_get(parts("dag")[0](whole, jnp.int8(state))[0])
 
 
