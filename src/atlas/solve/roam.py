@@ -56,20 +56,30 @@ class Leads:
                 return target
         return stand.u
 
+    def settle(self, layer: Layer) -> Layer:
+        """All these ways to stand with the task state after seeing what is seen there."""
+        settled: Layer = {}
+        for u, standing in layer.items():
+            for target, where in self.exits(u):
+                _add(settled, target, meet(standing, where))
+                standing = less(standing, where)
+            _add(settled, u, standing)
+        return settled
+
 
 class Roam:
-    """Everything within walking distance of one stand, by number of steps.
+    """Everything within walking distance of some ways to stand, by number of steps.
 
     Task states in `lost` are not entered; the search ends with the first layer that enters a state in `goals`.
     """
 
-    def __init__(self, leads: Leads, start: Stand, lost: frozenset[int], goals: frozenset[int]) -> None:
-        self.leads, self.start = leads, start
-        first = tuple(1 << start.cell if d == start.direction else 0 for d in range(4))
-        self.layers: list[Layer] = [{start.u: first}]  # type: ignore[dict-item]
-        self.seen: dict[int, list[Board]] = {start.u: list(first)}
+    def __init__(self, leads: Leads, start: Layer, lost: frozenset[int], goals: frozenset[int]) -> None:
+        self.leads = leads
+        self.layers: list[Layer] = [start]
+        self.seen: dict[int, list[Board]] = {u: list(standing) for u, standing in start.items()}
         self.goal: Stand | None = None
-        layer = self.layers[0]
+        layer = start
+        self._find_goal(layer, goals)
         while layer and self.goal is None:
             layer = self._next(layer, lost)
             if layer:
@@ -131,11 +141,15 @@ class Roam:
 
     def path(self, steps: int, goal: Stand) -> list[int]:
         """The actions that lead to a stand which is first reached after so many steps."""
+        return self.trace(steps, goal)[0]
+
+    def trace(self, steps: int, goal: Stand) -> tuple[list[int], Stand]:
+        """The actions that lead to a stand, and where they start."""
         actions: list[int] = []
         for layer in reversed(self.layers[:steps]):
             action, goal = self._back(layer, goal)
             actions.append(action)
-        return actions[::-1]
+        return actions[::-1], goal
 
     def _back(self, layer: Layer, goal: Stand) -> tuple[int, Stand]:
         """A stand of the layer before from which one action leads to the goal."""
@@ -154,6 +168,18 @@ class Roam:
                     if source >= 0 and (boards[heading] >> source) & 1:
                         return action, Stand(source, heading, before)
         raise AssertionError(f"no step leads to {goal}")
+
+
+def single(stand: Stand) -> Facing:
+    """One way to stand as a set."""
+    bit = 1 << stand.cell
+    up, right, down, left = (bit if d == stand.direction else 0 for d in range(4))
+    return up, right, down, left
+
+
+def _add(layer: Layer, u: int, standing: Facing) -> None:
+    if any(standing):
+        layer[u] = join(layer[u], standing) if u in layer else standing
 
 
 def _merge(layer: dict[int, list[Board]], u: int, boards: list[Board]) -> None:

@@ -8,13 +8,12 @@ that the outlook has given up are never entered.
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from atlas.domains.minigrid.means import Deed, Means
 from atlas.domains.minigrid.scene import Scene
-from atlas.solve.machine import Machine
 from atlas.solve.outlook import LOST, Outlook
-from atlas.solve.roam import Leads, Roam, Stand
+from atlas.solve.roam import Leads, Roam, Stand, single
 from atlas.types import ACCEPTED
 
 
@@ -29,14 +28,24 @@ class Style(NamedTuple):
     """What it costs to leave the best-looking deed, for each that looks better."""
     share: float
     """Which part of the budget it gets."""
+    ahead: bool = False
+    """Whether to prepare for the transitions after the next."""
 
 
-STYLES = (Style(1, 60, 8, 0.4), Style(0, 400, 12, 0.2), Style(0, 60, 3, 0.2), Style(2, 40, 2, 0.2))
+STYLES: Final = (
+    Style(1, 60, 8, 0.3),
+    Style(0, 400, 12, 0.2),
+    Style(1, 60, 6, 0.2, ahead=True),
+    Style(0, 60, 3, 0.2),
+    Style(2, 40, 2, 0.1, ahead=True),
+)
 """Tried in turn: what one kind of greed misses another often finds."""
+POLISH: Final = (Style(2, 30, 0, 0.5), Style(1, 20, 1, 0.3), Style(3, 40, 4, 0.2))
+"""Tried in turn for plans shorter than a known one."""
 TYPICAL = 15
 """The guess when a transition was just made."""
-BREADTH = 12
-"""Most deeds that are tried from one node."""
+BREADTH, BREADTH_AHEAD = 12, 4
+"""Most deeds that are tried from one node, and towards a later transition."""
 
 
 @dataclass(slots=True)
@@ -68,9 +77,9 @@ class Node:
 class Search:
     """A bounded best-first search for one problem."""
 
-    def __init__(self, outlook: Outlook, machine: Machine, step_limit: int, style: Style) -> None:
-        self.outlook, self.machine, self.step_limit, self.style = outlook, machine, step_limit, style
-        self._accepting = frozenset(u for u, o in enumerate(machine.outcome) if o == ACCEPTED)
+    def __init__(self, outlook: Outlook, step_limit: int, style: Style) -> None:
+        self.outlook, self.machine, self.step_limit, self.style = outlook, outlook.machine, step_limit, style
+        self._accepting = frozenset(u for u, o in enumerate(self.machine.outcome) if o == ACCEPTED)
         self._alive = frozenset(u for u, _ in outlook.winning)
         self._heap: list[tuple[int, int, Node]] = []
         self._order = count()
@@ -95,7 +104,7 @@ class Search:
         self.expanded += 1
         leads = Leads(node.scene, self.machine)
         lost = frozenset(u for u in range(len(self.machine.outcome)) if self.outlook.distance(u, node.scene) >= LOST)
-        roam = Roam(leads, stand, lost, self._accepting)
+        roam = Roam(leads, {stand.u: single(stand)}, lost, self._accepting)
         if roam.goal is not None:
             steps = len(roam.layers) - 1
             if node.length + steps <= self.step_limit:
@@ -142,4 +151,9 @@ class Search:
         means = Means(node.scene, roam.standing(u), node.stand.cell)
         edges = [edge for edge in self.machine.edges[u] if edge.target in self._alive]
         deeds = [deed for edge in edges for deed in means.towards(edge.positive, edge.negative)]
+        if self.style.ahead:
+            later = [edge for first in edges for edge in self.machine.edges[first.target] if edge.target in self._alive]
+            for edge in dict.fromkeys(later):
+                found = means.towards(edge.positive, edge.negative)[:BREADTH_AHEAD]
+                deeds += [deed._replace(cost=deed.cost + TYPICAL) for deed in found]
         return sorted(deeds)[:BREADTH]

@@ -6,7 +6,7 @@ another row where it could be mistaken for one of its own; and there is a margin
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from atlas.domains.minigrid.grid import STEPS, VIEW
 
@@ -54,8 +54,10 @@ class Geometry:
         self.ahead = tuple(row * self.stride + col for row, col in STEPS)
         """Change of a cell's index with one step, by direction."""
         self.whole: Board = sum(((1 << cols) - 1) << self.index(row, 0) for row in range(rows))
-        self._seen_from = [_viewpoints(self.ahead[d], self.ahead[(d + 1) % 4]) for d in range(4)]
+        self._offsets = [_view(self.ahead[d], self.ahead[(d + 1) % 4]) for d in range(4)]
+        """What is seen, by direction, as changes of the index."""
         self._pairs: dict[tuple[int, int], Facing] = {}
+        self._singles: dict[int, Facing] = {}
 
     def index(self, row: int, col: int) -> int:
         """The index of a cell."""
@@ -89,6 +91,15 @@ class Geometry:
         up, right, down, left = standing
         return (up >> self.stride) | (right << 1) | (down << self.stride) | (left >> 1)
 
+    def in_view(self, standing: Facing) -> Board:
+        """The cells that can be seen from some of the given ways to stand, the own cell left out."""
+        seen = 0
+        for direction, offsets in enumerate(self._offsets):
+            for offset in offsets:
+                board = standing[direction]
+                seen |= board << offset if offset >= 0 else board >> -offset
+        return seen & self.whole
+
     def seeing_pair(self, one: int, other: int) -> Facing:
         """Where to stand to see both of two cells (the own cell does not count)."""
         found = self._pairs.get((one, other))
@@ -96,30 +107,32 @@ class Geometry:
             found = self._pairs[one, other] = meet(self._seeing(one), self._seeing(other))
         return found
 
+    def seeing(self, board: Board) -> Facing:
+        """Where to stand to see a cell of a set."""
+        seen = NOWHERE
+        for index in bits(board):
+            seen = join(seen, self._seeing(index))
+        return seen
+
     def _seeing(self, index: int) -> Facing:
-        """Where to stand to see a cell."""
-        up, right, down, left = (
-            (board << (index - base) if index >= base else board >> (base - index)) & self.whole
-            for board, base in self._seen_from
-        )
-        return up, right, down, left
+        found = self._singles.get(index)
+        if found is None:
+            up, right, down, left = (
+                sum(1 << index - offset for offset in offsets if offset <= index) & self.whole
+                for offsets in self._offsets
+            )
+            found = self._singles[index] = (up, right, down, left)
+        return found
 
 
-class _Template(NamedTuple):
-    board: Board
-    base: int
-
-
-def _viewpoints(forward: int, sideways: int) -> _Template:
-    """Where to stand to see the cell `base`, for one direction."""
-    base = VIEW * (abs(forward) + abs(sideways))
-    offsets = [
+def _view(forward: int, sideways: int) -> list[int]:
+    """The cells of the view, for one direction, without the agent's own."""
+    return [
         ahead * forward + aside * sideways
         for ahead in range(VIEW)
         for aside in range(-(VIEW // 2), VIEW // 2 + 1)
         if (ahead, aside) != (0, 0)
     ]
-    return _Template(sum(1 << (base - offset) for offset in offsets), base)
 
 
 @lru_cache(maxsize=64)

@@ -9,18 +9,18 @@ through objects and free doors. An object beside that region is part of it; so a
 nothing can be put beside it. A door outside the region stays as it is.
 """
 
+import functools
+import operator
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from atlas.domains.minigrid.alphabet import CARRYING, FRONT
-from atlas.domains.minigrid.board import Board, bits
+from atlas.domains.minigrid.board import Board, Facing, Geometry, bits, join, meet
 from atlas.domains.minigrid.grid import DOOR_CLOSED, DOOR_OPEN, KEY, NOTHING, cell
 from atlas.domains.minigrid.scene import (
-    CLOSED_CODES,
     DOOR_CODES,
     LOCKED_CODES,
     MOVABLE_CODES,
-    OPEN_CODES,
     Scene,
     meaning,
 )
@@ -32,14 +32,15 @@ Pair = tuple[int, int]
 class Reachable(NamedTuple):
     """What the agent can come by in a situation."""
 
+    geometry: Geometry
     region: Board
     """Where the agent, or an object it carries, can be."""
     movable: dict[int, int]
     """How many objects of each kind and colour are within reach."""
-    doors: frozenset[int]
-    """Doors that can be stood in front of, in the states they can be in."""
-    fixed_pairs: frozenset[Pair]
-    """Neighbours out of reach that can be seen from somewhere."""
+    doors: dict[int, Board]
+    """Doors that can be stood in front of: where they are, by the states they can be in."""
+    fixed_pairs: tuple[tuple[Pair, Facing], ...]
+    """Neighbours out of reach, and from where they can be seen."""
     openable: tuple[int, ...]
     """Cells of locked doors that can be unlocked next."""
 
@@ -54,11 +55,12 @@ def reachable(scene: Scene, agent: int, opened: Board) -> Reachable:
         if (region >> index) & 1 and code in MOVABLE_CODES:
             movable[code] = movable.get(code, 0) + 1
     beside = geometry.around(region)
-    doors: set[int] = set()
+    doors: dict[int, Board] = {}
     for index in bits(scene.board(DOOR_CODES) & (region | beside)):
-        doors |= _states(scene.cells[index], (opened >> index) & 1 != 0)
+        for state in _states(scene.cells[index], (opened >> index) & 1 != 0):
+            doors[state] = doors.get(state, 0) | 1 << index
     openable = tuple(i for i in bits(locked & beside) if cell(KEY, scene.cells[i] & 7) in movable)
-    return Reachable(region, movable, frozenset(doors), frozenset(_fixed_pairs(scene, region)), openable)
+    return Reachable(geometry, region, movable, doors, tuple(_fixed_pairs(scene, region)), openable)
 
 
 def _states(code: int, is_unlocked: bool) -> set[int]:
@@ -69,58 +71,87 @@ def _states(code: int, is_unlocked: bool) -> set[int]:
     return {cell(DOOR_CLOSED, colour), cell(DOOR_OPEN, colour)}
 
 
-def _fixed_pairs(scene: Scene, region: Board) -> Iterator[Pair]:
+def _fixed_pairs(scene: Scene, region: Board) -> Iterator[tuple[Pair, Facing]]:
     """Neighbours of which at least the movable one is out of reach, if they can be seen from the region."""
     far = scene.board(MOVABLE_CODES) & ~region
-    doors = scene.board(CLOSED_CODES) | scene.board(LOCKED_CODES) | scene.board(OPEN_CODES)
-    for one, other in scene.pairs(far, far | doors):
-        if any(seen & region for seen in scene.geometry.seeing_pair(one, other)):
-            yield scene.cells[one], scene.cells[other]
+    for one, other in scene.pairs(far, far | scene.board(DOOR_CODES)):
+        seeing = meet(scene.geometry.seeing_pair(one, other), (region,) * 4)
+        if any(seeing):
+            yield (scene.cells[one], scene.cells[other]), seeing
 
 
 def satisfiable(within: Reachable, positive: Iterable[int], negative: Iterable[int]) -> bool:
     """False only if no play can make all of the positive and none of the negative propositions true at once.
 
-    There is one cell ahead and one pair of hands: all that is said about either must fit a single object. Each pair
-    that must be seen must not be one that must not be seen.
+    There is one cell ahead and one pair of hands: all that is said about either must fit a single object, and what is
+    carried lies nowhere. Each pair that must be seen must not be one that must not be seen.
     """
     must = [meaning(prop) for prop in positive]
     must_not = [meaning(prop) for prop in negative]
-    return (
-        _one_object(within, must, must_not, FRONT)
-        and _one_object(within, must, must_not, CARRYING)
-        and all(
-            _some_pair(within, first, last, must_not)
-            for location, first, last in must
-            if location not in (FRONT, CARRYING)
-        )
-    )
+    carried = _candidates(must, must_not, CARRYING)
+    if carried is None:
+        return _lies(within, must, must_not)
+    return any(_lies(_without(within, code), must, must_not) for code in carried if code in within.movable)
 
 
 Meaning = tuple[int, frozenset[int], frozenset[int]]
 
 
-def _one_object(within: Reachable, must: list[Meaning], must_not: list[Meaning], where: int) -> bool:
+def _lies(within: Reachable, must: list[Meaning], must_not: list[Meaning]) -> bool:
+    """Whether all that must be ahead and side by side could be, seen from one way to stand."""
+    stands: Facing = (within.region,) * 4
+    ahead = _candidates(must, must_not, FRONT)
+    if ahead is not None and not any(code in within.movable for code in ahead):
+        doors = _all(within.doors[code] for code in ahead if code in within.doors)
+        stands = meet(stands, within.geometry.facing(doors))
+    shunned = [(first, last) for location, first, last in must_not if location not in (FRONT, CARRYING)]
+    for location, first, last in must:
+        if location not in (FRONT, CARRYING):
+            stands = meet(stands, _seeing(within, first, last, shunned))
+    return any(stands)
+
+
+def _all(boards: Iterable[Board]) -> Board:
+    return functools.reduce(operator.or_, boards, 0)
+
+
+def _candidates(must: list[Meaning], must_not: list[Meaning], where: int) -> frozenset[int] | None:
+    """What the object ahead, or in hand, could be; None if nothing is asked about it."""
     wanted = [codes for location, codes, _ in must if location == where]
     if not wanted:
-        return True
-    shunned = [codes for location, codes, _ in must_not if location == where]
-    candidates = frozenset.intersection(*wanted).difference(*shunned)
-    return any(code in within.movable or (where == FRONT and code in within.doors) for code in candidates)
+        return None
+    return frozenset.intersection(*wanted).difference(*(codes for location, codes, _ in must_not if location == where))
 
 
-def _some_pair(within: Reachable, first: frozenset[int], last: frozenset[int], must_not: list[Meaning]) -> bool:
-    shunned = [(one, other) for location, one, other in must_not if location not in (FRONT, CARRYING)]
-    return any(not any(_fits(pair, s) for s in shunned) for pair in _pairs(within, first, last))
+def _without(within: Reachable, code: int) -> Reachable:
+    """What is left when one object is in the agent's hands."""
+    movable = dict(within.movable)
+    movable[code] -= 1
+    if not movable[code]:
+        del movable[code]
+    return within._replace(movable=movable)
 
 
-def _pairs(within: Reachable, first: frozenset[int], last: frozenset[int]) -> Iterator[Pair]:
-    """All pairs of neighbours that could be seen and fit."""
+def _seeing(
+    within: Reachable, first: frozenset[int], last: frozenset[int], shunned: list[tuple[frozenset[int], frozenset[int]]]
+) -> Facing:
+    """From where two neighbours that fit could be seen: objects within reach anywhere, doors and the rest in place."""
+
+    def is_fine(pair: Pair) -> bool:
+        return not any(_fits(pair, codes) for codes in shunned)
+
+    at_doors = 0
     for one in first & within.movable.keys():
         for other in last:
-            if other in within.doors or within.movable.get(other, 0) > (one == other):
-                yield one, other
-    yield from (pair for pair in within.fixed_pairs if _fits(pair, (first, last)))
+            if is_fine((one, other)):
+                if within.movable.get(other, 0) > (one == other):
+                    return (within.region,) * 4
+                at_doors |= within.doors.get(other, 0)
+    stands = within.geometry.seeing(at_doors)
+    for pair, seeing in within.fixed_pairs:
+        if _fits(pair, (first, last)) and is_fine(pair):
+            stands = join(stands, seeing)
+    return stands
 
 
 def _fits(pair: Pair, codes: tuple[frozenset[int], frozenset[int]]) -> bool:

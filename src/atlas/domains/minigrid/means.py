@@ -58,14 +58,18 @@ class Means:
         missing = [prop for prop in positive if not self._places(self.scene.where(prop))]
         for prop in missing:
             yield from self._literal(prop)
-        if not missing:
-            holds = self._holding(positive, negative)
-            yield from self._clear(holds, 0)
+        if missing:
+            return
+        holds = self._holding(positive, negative)
+        yield from self._clear(holds, 0)
+        if len(positive) > 1:
             for prop in positive:
-                yield from _later(self._literal(prop))
-            if not holds or not positive:
-                for prop in negative:
-                    yield from _later(self._undo(prop))
+                yield from self._bring_near(prop, tuple(p for p in positive if p != prop), negative)
+        for prop in positive:
+            yield from _later(self._literal(prop))
+        if not holds or not positive:
+            for prop in negative:
+                yield from _later(self._undo(prop))
 
     def _places(self, where: Facing) -> Board:
         return places(where) & self.scene.floor
@@ -131,6 +135,35 @@ class Means:
                     yield from self._do(TOGGLE, index, 0)
                 else:
                     yield from self._unlock(index, (), 0)
+
+    # Several propositions at the same time.
+
+    def _bring_near(self, prop: int, others: tuple[int, ...], negative: tuple[int, ...]) -> Deeds:
+        """Make one proposition hold in view of where the others do."""
+        stands = self.scene.holding(others, negative)
+        location, first, last = meaning(prop)
+        if location == CARRYING:
+            yield from self._literal(prop)
+        elif location == FRONT:
+            yield from self._bring_to(first, self.geometry.in_front(stands))
+        else:
+            view = self.geometry.in_view(stands)
+            mates = self._fitting(first | last) & view
+            if self.scene.carrying in first | last:
+                for mate in self._nearest(bits(mates)):
+                    yield from self._put_beside(mate, first | last)
+            yield from self._bring_to(first | last, view)
+
+    def _bring_to(self, codes: frozenset[int], cells: Board) -> Deeds:
+        """Bring one of several objects to one of several cells."""
+        room = cells & self.scene.plain
+        if self.scene.carrying in codes:
+            for index in self._nearest(bits(room)):
+                yield from self._do(PUT_DOWN, index, 2)
+        elif room:
+            for index in self._nearest(bits(self.scene.board(codes & MOVABLE_CODES))):
+                away = min(self._apart(index, goal) for goal in bits(room))
+                yield from self._carry(index, self.geometry.around(room) & self.scene.floor, away + 2)
 
     # Two objects side by side.
 
