@@ -19,6 +19,8 @@ COMMANDS: dict[str, str] = {
     "task": "read a task in English, LTLf or from a file; explain, draw, check or convert it",
     "trace": "replay actions in a problem and tell every moment",
     "play": "play a problem with the keyboard",
+    "solve": "decide whether problems can be solved, and how",
+    "lint": "look for mistakes in a set of problems",
     "presets": "list the experiments that come with ATLAS, or print one whole",
 }
 """Subcommand -> one line of help. Its code is `atlas.commands.<name>.main(argv) -> int`."""

@@ -1,0 +1,96 @@
+"""Verdicts for many problems: searched one by one, on several cores if asked, and replayed side by side."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from atlas.domains.minigrid.text import pad_level
+from atlas.solve.prove import BUDGET, STEP_LIMIT, Solution, confirm, propose
+from atlas.solve.verify import accepted
+from atlas.tasks import rm
+from atlas.tasks.rm import RewardMachine, TaskSize
+from atlas.types import Problem
+
+MANY: Final = 200
+"""From so many problems on, other processes are worth their start."""
+PIECE: Final = 16
+"""Problems that are handed to another process at a time."""
+
+
+Progress = Callable[[int, int], None]
+
+
+def silent(done: int, total: int) -> None:
+    """Tell nobody how far the work is."""
+
+
+def solve_many(
+    problems: Sequence[Problem],
+    step_limit: int = STEP_LIMIT,
+    budget: int = BUDGET,
+    polish: int = 0,
+    bound: bool = True,
+    workers: int = 1,
+    progress: Progress = silent,
+) -> list[Solution]:
+    """The solution of each problem, as `solve` gives it. `progress` is told how many of how many are done.
+
+    More than one worker starts other Python processes, so a script must call it under `if __name__ == "__main__"`; 0
+    takes one a core if the problems are many.
+    """
+    workers = workers or ((os.cpu_count() or 1) if len(problems) >= MANY else 1)
+    plain = [_plain(problem) for problem in problems]
+    decide = partial(propose, step_limit=step_limit, budget=budget, polish=polish, bound=bound)
+    found: list[Solution] = []
+    for solution in map(decide, plain) if workers == 1 else _in_processes(decide, plain, workers):
+        found.append(solution)
+        progress(len(found), len(plain))
+    return _replayed(plain, found, step_limit)
+
+
+def _plain(problem: Problem) -> Problem:
+    """A problem without a name, in plain arrays that travel between processes."""
+    return jax.tree.map(np.asarray, Problem.unchecked(level=problem.level, task=problem.task))
+
+
+def _in_processes(decide: Any, problems: list[Problem], workers: int) -> Iterator[Solution]:
+    # A process that is forked from one in which JAX runs may hang, so they are started afresh.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(decide, problems, chunksize=PIECE)
+
+
+def _replayed(problems: list[Problem], found: list[Solution], step_limit: int) -> list[Solution]:
+    """The solutions with their plans confirmed by the real world, those of problems of one size together."""
+    groups: dict[Any, list[int]] = {}
+    for number, solution in enumerate(found):
+        if solution.plan:
+            groups.setdefault(_kind(problems[number]), []).append(number)
+    result = list(found)
+    for members in groups.values():
+        batch = _stack([problems[number] for number in members])
+        verdicts = accepted(batch, [found[number].plan or () for number in members], step_limit)
+        for number, is_accepted in zip(members, verdicts, strict=True):
+            result[number] = confirm(found[number], bool(is_accepted))
+    return result
+
+
+def _kind(problem: Problem) -> Any:
+    """What problems must share to be replayed together: flat tasks are padded, hierarchies must be of one size."""
+    return "flat" if isinstance(problem.task, RewardMachine) else problem.task.size
+
+
+def _stack(problems: list[Problem]) -> Problem:
+    rows, cols = (max(problem.level.cells.shape[axis] for problem in problems) for axis in (0, 1))
+    levels = [pad_level(problem.level, rows, cols) for problem in problems]
+    tasks = [problem.task for problem in problems]
+    if isinstance(tasks[0], RewardMachine):
+        size = TaskSize(*(max(sizes) for sizes in zip(*(task.size for task in tasks), strict=True)))
+        tasks = [rm.resize(task, size) for task in tasks]
+    pile = partial(jax.tree.map, lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]))
+    return Problem.unchecked(level=pile(*levels), task=pile(*tasks))
