@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+WORKERS ?= 2
 UV := $(shell command -v uv 2> /dev/null)
 
 .PHONY: train test test-slow lint types setup bench clean
@@ -11,7 +12,7 @@ train: $(READY)  ## train the default preset and show what it learnt
 	$(BIN)/atlas train quick
 
 test: lint types  ## lint, types, the fast tests and the oracles
-	$(BIN)/python -m pytest -m "not slow" --durations=10
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --durations=10
 
 test-slow: $(READY)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow

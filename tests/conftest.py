@@ -1,7 +1,19 @@
-"""Strict by default: no silent broadcasting, no deadlines (JAX compiles on the first call)."""
+"""Strict by default: no silent broadcasting, no deadlines (JAX compiles on the first call).
+
+On two cores compilation is most of a test run: the compiler is told not to try hard (a third of the time in all), and what
+it made is kept and shared between workers and runs.
+"""
+
+import os
+from pathlib import Path
 
 import hypothesis
 import jax
+
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".pytest_cache" / "compiled"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_threefry_partitionable", True)
