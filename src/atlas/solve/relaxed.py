@@ -5,19 +5,20 @@ order between the transitions, which is a search over (task state, set of unlock
 complete (see `atlas.solve.prove` for verdicts with proof), but cheap enough to screen every sampled problem.
 """
 
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int16, UInt32
+from jaxtyping import Bool, Int, Int16, UInt32
 
 from atlas.domains.minigrid import reach
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.reach import Situations
-from atlas.tasks.rm import RewardMachine
+from atlas.solve import unfold
+from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.types import ACCEPTED, Problem
 
 CHUNK: Final = 1024
@@ -25,17 +26,50 @@ CHUNK: Final = 1024
 SMALLEST_CHUNK: Final = 64
 WORD: Final = 32
 """Bits of a word."""
+CONTEXTS: Final = 16
+"""Stacks of calls for which there is room unless more is asked for: enough for almost all sampled hierarchies."""
+MOST_CONTEXTS: Final = 1024
+"""More are never tried."""
 
 
-def relaxed(problem: Problem, locks: int, free_form: bool = False) -> Bool[Array, ""]:
-    """Whether the paper's check calls a problem with a flat task solvable.
+def relaxed(problem: Problem, locks: int, free_form: bool = False, contexts: int = CONTEXTS) -> Bool[Array, ""]:
+    """Whether the paper's check calls a problem solvable.
 
     `locks` bounds the number of locked doors: time and memory grow with its power of two. Levels that do not follow a
-    layout of rooms need `free_form`.
+    layout of rooms need `free_form`. `contexts` bounds the stacks of calls of a hierarchy; those beyond are not tried.
     """
     regions = (reach.free_regions if free_form else reach.room_regions)(problem.level, locks)
     within = reach.situations(regions)
-    return _accepts(problem.task, satisfiable(problem.task.guard, within), within.opens)
+    if isinstance(problem.task, Hierarchy):
+        task = _product_of_calls(problem.task, within, contexts)
+    else:
+        task = _product(problem.task, within)
+    return _accepts(task, _pack(within.opens.T))
+
+
+class Product(NamedTuple):
+    """A task whose guards have been looked up in all situations. Situations are the bits of a few words."""
+
+    target: Int[Array, "nodes edges"]
+    passes: UInt32[Array, "nodes edges words"]
+    """In which situations each edge can be taken."""
+    accepted: Bool[Array, "nodes"]
+
+
+def _product(task: RewardMachine, within: Situations) -> Product:
+    passes = satisfiable(task.guard, within) & (task.target != UNUSED)[..., None]
+    return Product(task.target, _pack(passes), task.outcome == ACCEPTED)
+
+
+def _product_of_calls(task: Hierarchy, within: Situations, room: int) -> Product:
+    machines, states, *_ = task.size
+    table = unfold.contexts(task, room)
+    target = unfold.landings(task, table)
+    passes = _pack(satisfiable(unfold.chain_guards(task), within))
+    passes = passes.reshape(machines, states, *passes.shape[1:])[table.machine].reshape(len(target), *passes.shape[1:])
+    passes = jnp.where((target != UNUSED)[..., None], passes, jnp.uint32(0))
+    accepted = (jnp.arange(len(target)) < states) & (jnp.tile(task.outcome[task.root], room) == ACCEPTED)
+    return Product(target, passes, accepted)
 
 
 def satisfiable(
@@ -62,23 +96,14 @@ def contradictory(guard: Int16[Array, "states edges literals"]) -> Bool[Array, "
     return jnp.any(denied | at_odds, axis=(-2, -1))
 
 
-def _accepts(
-    task: RewardMachine,
-    passes: Bool[Array, "states edges situations"],
-    opens: Bool[Array, "situations locks"],
-) -> Bool[Array, ""]:
-    """Whether acceptance can be reached from the initial state with nothing unlocked: a search backwards.
-
-    The situations in which a task state wins are the bits of a few words, so that a step of the search costs little.
-    """
-    usable = _pack(passes & (task.target >= 0)[..., None])
-    can_open = _pack(opens.T)
-    accepted = jnp.where((task.outcome == ACCEPTED)[:, None], jnp.uint32(2**32 - 1), jnp.zeros_like(usable[:, 0]))
+def _accepts(task: Product, can_open: UInt32[Array, "locks words"]) -> Bool[Array, ""]:
+    """Whether acceptance can be reached from the initial state with nothing unlocked: a search backwards."""
+    accepted = jnp.where(task.accepted[:, None], jnp.uint32(2**32 - 1), jnp.zeros_like(task.passes[:, 0]))
 
     def improve(state: tuple[Array, Array]) -> tuple[Array, Array]:
         _, wins = state
-        better = wins | _unite(usable & wins[task.target])
-        for lock in range(opens.shape[1]):
+        better = wins | _unite(task.passes & wins[task.target])
+        for lock in range(can_open.shape[0]):
             better |= can_open[lock][None] & _after_unlocking(better, lock)
         return jnp.any(better != wins), better
 
@@ -107,31 +132,39 @@ def _after_unlocking(wins: UInt32[Array, "states words"], lock: int) -> UInt32[A
 
 
 _check = jax.jit(
-    lambda problems, locks, free_form: jax.vmap(partial(relaxed, locks=locks, free_form=free_form))(problems),
-    static_argnums=(1, 2),
+    lambda problems, *sizes: jax.vmap(lambda problem: relaxed(problem, *sizes))(problems), static_argnums=(1, 2, 3)
 )
 
 
 def relaxed_many(problems: Problem) -> np.ndarray:
-    """The paper's check on a batch of problems with flat tasks: `bool[batch]`.
+    """The paper's check on a batch of problems: `bool[batch]`.
 
     Problems are grouped by the number of locked doors, so that a level with twelve does not slow down those with two.
     """
     locked = np.asarray(reach.count_locked(problems.level.cells))
     free_form = np.asarray(problems.level.rooms) == 0
+    contexts = _contexts(problems.task)
     verdict = np.zeros(locked.shape, bool)
     for kind in sorted(set(zip(locked.tolist(), free_form.tolist(), strict=True))):
         members = np.flatnonzero((locked == kind[0]) & (free_form == kind[1]))
         for start in range(0, len(members), CHUNK):
-            verdict[members[start : start + CHUNK]] = _check_group(problems, members[start : start + CHUNK], *kind)
+            some = members[start : start + CHUNK]
+            verdict[some] = _check_group(problems, some, *kind, contexts)
     return verdict
 
 
-def _check_group(problems: Problem, members: np.ndarray, locks: int, free_form: bool) -> np.ndarray:
+def _check_group(problems: Problem, members: np.ndarray, locks: int, free_form: bool, contexts: int) -> np.ndarray:
     """Check some problems, padded to one of few sizes so that little is compiled."""
     size = SMALLEST_CHUNK
     while size < len(members):
         size *= 2
     padded = np.resize(members, size)
     chosen: Any = jax.tree.map(lambda x: np.asarray(x)[padded], problems)
-    return np.asarray(_check(chosen, locks, free_form))[: len(members)]
+    return np.asarray(_check(chosen, locks, free_form, contexts))[: len(members)]
+
+
+def _contexts(task: Any) -> int:
+    """Room for all stacks of calls of a batch, rounded up so that little is compiled."""
+    if not isinstance(task, Hierarchy):
+        return CONTEXTS
+    return max(CONTEXTS, 1 << (unfold.count_contexts(task, MOST_CONTEXTS) - 1).bit_length())
