@@ -8,18 +8,34 @@ import jax.numpy as jnp
 from atlas.config import DomainConfig, NetworkConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
+from atlas.domains.minigrid.text import parse_level
 from atlas.student.network import Student
 from atlas.student.view import Cells
+from atlas.tasks.hrm import Hierarchies, hierarchy
+from atlas.tasks.rm import ACCEPT, machine
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 from atlas.world import World
 
 CELLS = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
 TINY = {
-    "view": "dense", "embedding": 3, "filters": (4, 5, 6), "view_width": 8, "graph_layers": 2, "task_width": 8,
+    "view": "dense", "embedding": 3, "filters": (4, 5, 6), "view_width": 8, "graph_layers": 1, "task_width": 8,
     "edge_width": 6, "action_embedding": 3, "recurrent": 10, "head_width": 9,
 }  # fmt: skip
 DOMAIN = Minigrid(DomainConfig(rooms=(1,)))
+SEQUENTIAL = formalism(TaskConfig(max_length=3), DOMAIN.vocabulary)[0]
+BALL, SQUARE, KEY = (DOMAIN.vocabulary.ids[f"front_{name}"] + 1 for name in ("ball", "square", "key"))
+HIERARCHY = hierarchy([[(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)], [(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]])
+"""The call is soon made and soon returned from; the last step takes some luck."""
+
+
+ROOM = """
+    ##########
+    ##......##
+    ##..^.sr##
+    ##......##
+    ##########
+"""
 
 
 def student(**changes):
@@ -34,26 +50,31 @@ def paper():
 
 
 @cache
-def world(sampler="sequential", step_limit=5):
-    """One room; `sequential` tasks have up to three transitions."""
-    config = TaskConfig(sampler=sampler, max_length=3, states=4, machines=2)
-    return World(DOMAIN, formalism(config, DOMAIN.vocabulary)[0], step_limit)
+def world(hierarchical=False, step_limit=5):
+    """One room; flat tasks have up to three transitions."""
+    return World(DOMAIN, Hierarchies(sample=lambda *_: HIERARCHY) if hierarchical else SEQUENTIAL, step_limit)
 
 
-@cache
-def problems(count, sampler="sequential", seed=0):
-    """Level-conditioned problems of one room."""
-    tasks = world(sampler).formalism
+@jax.jit
+def draw(keys):
+    """Level-conditioned problems of one room, one a key."""
 
-    def draw(key):
+    def one(key):
         key_level, key_task = jax.random.split(key)
         level = DOMAIN.sample(key_level)
-        return Problem(level=level, task=tasks.sample(key_task, DOMAIN.possible(level)))
+        return Problem(level=level, task=SEQUENTIAL.sample(key_task, DOMAIN.possible(level)))
 
-    return jax.jit(jax.vmap(draw))(jax.random.split(jax.random.key(seed), count))
+    return jax.vmap(one)(keys)
 
 
-def pools(envs, pool, sampler="sequential", seed=0):
-    """As problems, `[envs, pool]`."""
-    flat = problems(envs * pool, sampler, seed)
-    return jax.tree.map(lambda leaf: jnp.reshape(leaf, (envs, pool, *leaf.shape[1:])), flat)
+def pools(envs, pool, seed=0):
+    """Flat problems, `[envs, pool]`."""
+    flat = draw(jax.random.split(jax.random.key(seed), 18))
+    return jax.tree.map(lambda leaf: leaf[: envs * pool].reshape(envs, pool, *leaf.shape[1:]), flat)
+
+
+def problems(envs, hierarchical=False):
+    """One an environment: look at a square, which is a turn away; the first environment looks at it already."""
+    task = HIERARCHY if hierarchical else machine([(0, ACCEPT, [SQUARE], 1.0)])
+    both = Problem(level=parse_level(ROOM), task=task), Problem(level=parse_level(ROOM.replace("^", ">")), task=task)
+    return jax.tree.map(lambda other, first: jnp.stack([first] + [other] * (envs - 1)), *both)

@@ -21,13 +21,14 @@ def cells(samples, seed=0):
 
 
 def initial(config):
-    params = jax.jit(lambda key: initialise(key, lambda normals: view.init(normals, config, students.CELLS)))(
-        jax.random.key(0)
-    )
-    biases = [0.1 * jax.random.normal(jax.random.key(n), layer.bias.shape) for n, layer in enumerate(params.layers)]
-    return params.replace(
-        layers=tuple(layer.replace(bias=bias) for layer, bias in zip(params.layers, biases, strict=True))
-    )
+    """With biases that matter."""
+
+    @jax.jit
+    def make(key):
+        params = initialise(key, lambda normals: view.init(normals, config, students.CELLS))
+        return jax.tree.map(lambda leaf: leaf + 0.1 * jnp.sin(jnp.arange(float(leaf.size))).reshape(leaf.shape), params)
+
+    return make(jax.random.key(0))
 
 
 def embedded(params, seen):
@@ -59,25 +60,23 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
     params, seen = initial(config), cells(SAMPLES)
     weights = jax.random.normal(jax.random.key(1), (SAMPLES, view.width(config, students.CELLS)))
 
-    def loss(encode):
-        return lambda params: jnp.vdot(weights, encode(params, seen))
+    def both(encode):
+        def loss(params):
+            features = encode(params, seen)
+            return jnp.vdot(weights, features), features
+
+        return jax.jit(jax.grad(loss, has_aux=True))(params)
 
     ours = lambda params, seen: view.encode(params, config, seen, jnp.float32)  # noqa: E731
-    np.testing.assert_allclose(jax.jit(ours)(params, seen), WAYS[way](params, seen), atol=1e-5)
-    gradients = [jax.jit(jax.grad(loss(encode)))(params) for encode in (ours, WAYS[way])]
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), *gradients)
+    (gradient, features), (expected_gradient, expected) = both(ours), both(WAYS[way])
+    np.testing.assert_allclose(features, expected, atol=1e-5)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), gradient, expected_gradient)
 
 
-def test_leading_axes_are_kept():
-    params, seen = initial(CONFIG), cells(12)
-    flat = view.encode(params, CONFIG, seen, jnp.float32)
-    nested = view.encode(params, CONFIG, seen.reshape(3, 4, 5, 5), jnp.float32)
-    np.testing.assert_array_equal(nested.reshape(12, -1), flat)
-
-
-def test_a_colour_matters_and_so_does_its_place():
-    params, seen = initial(CONFIG), cells(1)
-    encode = lambda seen: np.asarray(view.encode(params, CONFIG, seen, jnp.float32))  # noqa: E731
-    recoloured = seen.at[0, 2, 2].set(seen[0, 2, 2] ^ 1)
-    assert not np.allclose(encode(seen), encode(recoloured))
-    assert not np.allclose(encode(seen), encode(jnp.flip(seen, 1)))
+def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
+    params, seen = initial(CONFIG), cells(6)
+    encode = jax.jit(lambda seen: view.encode(params, CONFIG, seen, jnp.float32))
+    flat = encode(seen)
+    np.testing.assert_allclose(encode(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
+    for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):
+        assert not np.allclose(encode(other), flat, atol=1e-3)
