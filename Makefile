@@ -9,7 +9,7 @@ UV := $(shell command -v uv 2> /dev/null)
 .PHONY: train test test-slow lint types setup bench clean
 
 train: $(READY)  ## train the default preset and show what it learnt
-	$(BIN)/atlas train quick
+	$(BIN)/atlas train quick --folder runs/quick-$$(date +%Y%m%d-%H%M%S)
 
 test: lint types  ## lint, types, the fast tests and the oracles
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --durations=10
