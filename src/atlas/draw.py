@@ -5,8 +5,10 @@ from typing import Final
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int32, Key
+from jaxtyping import Bool, Float32, Int, Int32, Key, UInt32
 
+WORD: Final = 32
+"""Bits of a word."""
 EDIT_DRAWS: Final = 16
 
 
@@ -28,13 +30,36 @@ def pick(u: Float32[Array, ""], mask: Bool[Array, "n"]) -> Int32[Array, ""]:
 
 
 def pick_cell(u: Float32[Array, ""], mask: Bool[Array, "rows cols"]) -> Int32[Array, ""]:
-    """As `pick` for a grid, as a flat index: first the row, then the place in it, so that no long sum is needed."""
-    in_row = jnp.sum(mask, axis=1, dtype=jnp.int32)
-    rank = below(u, jnp.sum(in_row))
-    row = jnp.minimum(jnp.sum(jnp.cumsum(in_row) <= rank, dtype=jnp.int32), mask.shape[0] - 1)
-    before = jnp.sum(jnp.where(jnp.arange(mask.shape[0]) < row, in_row, 0))
-    column = jnp.sum(jnp.cumsum(mask[row], dtype=jnp.int32) <= rank - before, dtype=jnp.int32)
+    """As `pick` for a grid of at most WORD columns, as a flat index."""
+    row, column = jnp.divmod(pick_bit(u, pack_rows(mask)), WORD)
     return row * mask.shape[1] + column
+
+
+def pack_rows(mask: Bool[Array, "rows cols"]) -> UInt32[Array, "rows"]:
+    """Each row as the bits of one word, the first column lowest."""
+    places = jnp.arange(mask.shape[1], dtype=jnp.uint32)[None]
+    return jnp.sum(mask.astype(jnp.uint32) << places, axis=1, dtype=jnp.uint32)
+
+
+def pick_bit(u: Float32[Array, ""], words: UInt32[Array, "words"]) -> Int32[Array, ""]:
+    """The place of one of the set bits, all equally likely; there must be one."""
+    sizes = jax.lax.population_count(words).astype(jnp.int32)
+    ends = jnp.cumsum(sizes)
+    rank = below(u, ends[-1])
+    word = jnp.minimum(jnp.sum(ends <= rank, dtype=jnp.int32), words.shape[0] - 1)
+    return word * WORD + _nth_bit(words[word], rank - (ends[word] - sizes[word]))
+
+
+def _nth_bit(word: UInt32[Array, ""], n: Int32[Array, ""]) -> Int32[Array, ""]:
+    """Where the n-th set bit of a word is, counted from 0: halve the word five times."""
+    place = jnp.int32(0)
+    for width in (16, 8, 4, 2, 1):
+        low = (word >> place.astype(jnp.uint32)) & jnp.uint32((1 << width) - 1)
+        count = jax.lax.population_count(low).astype(jnp.int32)
+        above = n >= count
+        n = jnp.where(above, n - count, n)
+        place = jnp.where(above, place + width, place)
+    return place
 
 
 def subset(u: Float32[Array, "most"], total: Int32[Array, ""], count: Int32[Array, ""]) -> Int32[Array, "most"]:

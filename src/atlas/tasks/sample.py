@@ -16,7 +16,7 @@ from atlas.tasks.edits import task_edits
 from atlas.tasks.hierarchy_edits import lone
 from atlas.tasks.hindsight import cuts
 from atlas.tasks.hrm import MAX_NODES, Hierarchies, Hierarchy, HierarchySize
-from atlas.tasks.labels import pack, pick, relation
+from atlas.tasks.labels import pack_or_all, pick, relation
 from atlas.tasks.rewards import REWARDS, Shaped
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, RewardMachines, TaskSize, resize
 from atlas.types import Vocabulary
@@ -29,7 +29,7 @@ def draw_sequence(key: Key[Array, ""], mask: Bool[Array, "props"], least: int, m
     """A sequence of `least` to `most` propositions, length and propositions uniform; 1 for the last of them."""
     numbers = jax.random.uniform(key, (most + 1,))
     length = least + jnp.floor(numbers[0] * (most + 1 - least)).astype(jnp.int32)
-    props = jax.vmap(pick, (0, None))(numbers[1:], pack(mask | ~jnp.any(mask)))
+    props = jax.vmap(pick, (0, None))(numbers[1:], pack_or_all(mask))
     states = jnp.arange(most + 1)
     before = states < length
     return RewardMachine(

@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Int, Int8, Int16, Key
 
-from atlas.tasks.labels import NO_LABEL, Relation, label_edges, pack, pick
+from atlas.tasks.labels import NO_LABEL, Relation, label_edges, pack_or_all, pick
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize
 
 MatrixFn = Callable[[Float[Array, "states states"]], Float[Array, "states states"]]
@@ -161,7 +161,7 @@ def draw_labels(
     kept = jnp.where(on_path[:, None] & on_path[None, :], labels, jnp.int16(NO_LABEL))
     states = jnp.arange(edges.shape[0])
     direct = (states == 0)[:, None] & (states == edges.shape[0] - 1)[None, :]
-    only = pick(uniforms[-1], pack(mask | ~jnp.any(mask))).astype(jnp.int16)
+    only = pick(uniforms[-1], pack_or_all(mask)).astype(jnp.int16)
     return jnp.where(on_path[0], kept, jnp.where(direct, only, jnp.int16(NO_LABEL)))
 
 

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float32, Int16, Int32, Key, UInt8
+from jaxtyping import Bool, Float32, Int16, Int32, Key, UInt8, UInt32
 
 from atlas.domains.minigrid.grid import FLOOR_CELL, MOVABLE, Level, kind_of
 from atlas.domains.minigrid.layouts import INDEXED, PITCH, ROOM_GRID, Layouts
-from atlas.draw import below, edit_draws, pick, pick_cell
+from atlas.draw import WORD, below, edit_draws, pack_rows, pick, pick_bit
 
 BEFORE, AFTER = range(2)
 """The sides: left or above, right or below."""
@@ -129,16 +129,20 @@ def _thin_out(
 ) -> UInt8[Array, "rows cols"]:
     """Remove random movable objects until at most so many are left."""
 
-    def too_many(now: tuple[Int32[Array, ""], UInt8[Array, "rows cols"]]) -> Bool[Array, ""]:
-        return jnp.sum(_movable(now[1]), dtype=jnp.int32) > most
+    rows, cols = cells.shape
 
-    def remove(now: tuple[Int32[Array, ""], UInt8[Array, "rows cols"]]) -> tuple[Array, Array]:
-        number, cells = now
-        at = pick_cell(u[number % u.shape[0]], _movable(cells))
-        index = jnp.arange(cells.size).reshape(cells.shape)
-        return number + 1, jnp.where(index == at, jnp.uint8(FLOOR_CELL), cells)
+    def too_many(now: tuple[Int32[Array, ""], UInt32[Array, "rows"]]) -> Bool[Array, ""]:
+        return jnp.sum(jax.lax.population_count(now[1])).astype(jnp.int32) > most
 
-    return jax.lax.while_loop(too_many, remove, (jnp.int32(0), cells))[1]
+    def remove(now: tuple[Int32[Array, ""], UInt32[Array, "rows"]]) -> tuple[Array, Array]:
+        number, kept = now
+        row, column = jnp.divmod(pick_bit(u[number % u.shape[0]], kept), WORD)
+        bit = jnp.left_shift(jnp.uint32(1), column.astype(jnp.uint32))
+        return number + 1, jnp.where(jnp.arange(rows) == row, kept & ~bit, kept)
+
+    _, kept = jax.lax.while_loop(too_many, remove, (jnp.int32(0), pack_rows(_movable(cells))))
+    stays = (kept[:, None] >> jnp.arange(cols, dtype=jnp.uint32)[None]) & 1 == 1
+    return jnp.where(_movable(cells) & ~stays, jnp.uint8(FLOOR_CELL), cells)
 
 
 def _moved(level: Level, cells: UInt8[Array, "rows cols"], offset: Int32[Array, "2"], rooms: Int32[Array, ""]) -> Level:
