@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
 
 from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.types import ACCEPTED, Edit, Graph, REJECTED, RUNNING
+from atlas.types import ACCEPTED, REJECTED, RUNNING, Edit, Graph
 
 UNUSED: Final = -1
 """Target of an edge slot that holds no edge."""
