@@ -1,7 +1,7 @@
 """Strict by default: no silent broadcasting, no deadlines (JAX compiles on the first call).
 
-On two cores compilation is most of a test run: the compiler is told not to try hard (a third of the time in all), and what
-it made is kept and shared between workers and runs.
+On two cores compilation is most of a test run: the compiler is told not to try hard (a third of the time in all), and
+what it made is kept and shared between workers and runs.
 """
 
 import os
