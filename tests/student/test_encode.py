@@ -147,5 +147,5 @@ def test_index_refuses_more_states_than_it_can_tell_apart():
 def test_looking_up_adds_rows():
     rows = jnp.arange(12.0).reshape(4, 3)
     at = jnp.array([[2, -1], [0, 3], [-1, -1]])
-    found = encode.look_up(rows, at, jnp.float32)
+    found = encode.look_up(rows, at)
     np.testing.assert_allclose(found, [rows[2], rows[0] + rows[3], jnp.zeros(3)])

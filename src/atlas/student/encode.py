@@ -5,7 +5,7 @@ as a table with a row for each node; a step only looks up where its task stands.
 
 Edges are reversed: a node gathers from the nodes its edges lead to, so it knows what lies ahead. Two sums are done
 before any parameter is used, because they are linear: the literals of an edge are added up as codes, and a node's mean
-over its edges is a product with the matrix of edge counts. There is no scatter in the gradient.
+over its edges is a product with the matrix of edge counts.
 
 Hierarchies are encoded through their calls: the graph holds the states of all machines, a call leads to the state
 after it and into the callee, and the embedding of a stack is the sum of its rows. The flat form would be exact too, but
@@ -181,8 +181,6 @@ def _independent(
     return jnp.where(jnp.all(guard == 0, -1)[..., None], params.rows[true][None, None], rows)
 
 
-def look_up(
-    rows: Float32[Array, "nodes width"], at: Int[Array, "*lead depth"], dtype: DTypeLike
-) -> Float32[Array, "*lead width"]:
-    """The sum of some rows of a table; -1 is no row. As a product, so that its gradient is one too."""
-    return product(jax.nn.one_hot(at, rows.shape[0]).sum(-2), rows, dtype)
+def look_up(rows: Float32[Array, "nodes width"], at: Int[Array, "*lead depth"]) -> Float32[Array, "*lead width"]:
+    """The sum of some rows of a table; -1 is no row."""
+    return jnp.where((at >= 0)[..., None], rows[at], 0.0).sum(-2)

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Bool, Float32
 
 from atlas.struct import Struct
-from atlas.student.layers import Dense, Floats, Normals, dense, lecun, linear, orthogonal, plus, product
+from atlas.student.layers import Dense, Floats, Normals, lecun, linear, long_product, orthogonal, plus, product
 
 
 class GRU(Struct):
@@ -37,7 +37,8 @@ def init(normals: Normals, inputs: int, width: int) -> GRU:
 
 def project(params: GRU, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> Float32[Array, "*lead gates"]:
     """What the inputs contribute to the gates."""
-    return dense(params.inputs, x, dtype)
+    flat = long_product(x.reshape(-1, x.shape[-1]), params.inputs.kernel, dtype)
+    return plus(flat, params.inputs.bias).reshape(*x.shape[:-1], -1)
 
 
 def step(

@@ -2,18 +2,21 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
-from jaxtyping import Float, Float32, Key
+from jaxtyping import Float, Float32, Key, Shaped
 
 from atlas.struct import Struct
 
 Floats = Float32[Array, "..."]
 Made = TypeVar("Made")
+LONG = 2048
+"""Samples of a long product that are multiplied at once on a CPU."""
 
 
 class Dense(Struct):
@@ -87,6 +90,39 @@ def norm(width: int) -> Norm:
 def product(x: Float[Array, "*lead inputs"], kernel: Float[Array, "inputs outputs"], dtype: DTypeLike) -> Floats:
     """`x @ kernel`, multiplied in `dtype` and summed in float32."""
     return jnp.dot(x.astype(dtype), kernel.astype(dtype), preferred_element_type=jnp.float32)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def long_product(
+    x: Float32[Array, "samples inputs"], kernel: Float32[Array, "inputs outputs"], dtype: DTypeLike
+) -> Float32[Array, "samples outputs"]:
+    """`product` for many thousand samples: faster on a CPU in parts that fit the cache.
+
+    The gradient of the kernel is one product over all samples nevertheless: adding up parts of it would cost more.
+    """
+    return in_chunks(lambda part: product(part, kernel, dtype), x, LONG)
+
+
+def _long_product_forward(x: Floats, kernel: Floats, dtype: DTypeLike) -> tuple[Floats, tuple[Floats, Floats]]:
+    return long_product(x, kernel, dtype), (x, kernel)
+
+
+def _long_product_backward(dtype: DTypeLike, saved: tuple[Floats, Floats], given: Floats) -> tuple[Floats, Floats]:
+    x, kernel = saved
+    return in_chunks(lambda part: product(part, kernel.T, dtype), given, LONG), product(x.T, given, dtype)
+
+
+long_product.defvjp(_long_product_forward, _long_product_backward)
+
+
+def in_chunks(function: Callable[[Array], Floats], x: Shaped[Array, "samples ..."], limit: int) -> Floats:
+    """Apply a function to at most `limit` samples at a time on a CPU; accelerators take all at once."""
+    samples = len(x)
+    chunk = max(size for size in range(1, limit + 1) if samples % size == 0)
+    if samples <= limit or chunk < limit // 4 or jax.default_backend() != "cpu":
+        return function(x)
+    parts = jax.lax.map(function, x.reshape(samples // chunk, chunk, *x.shape[1:]))
+    return parts.reshape(samples, *parts.shape[2:])
 
 
 def plus(x: Float32[Array, "*lead width"], bias: Float32[Array, "width"]) -> Float32[Array, "*lead width"]:

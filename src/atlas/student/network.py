@@ -106,7 +106,7 @@ class Student:
         hidden: Float32[Array, "envs memory"],
     ) -> tuple[Float32[Array, "envs memory"], Float32[Array, "envs actions"], Float32[Array, "envs"]]:
         """One step of acting: the next memory, the logits of the actions, the value."""
-        task = jax.vmap(lambda rows, at: encode.look_up(rows, at, self.dtype))(tables, seen.nodes)
+        task = jax.vmap(encode.look_up)(tables, seen.nodes)
         projected = self._project(params, task, seen)
         hidden = gru.step(params.gru, projected, seen.start, hidden, self.dtype)
         return hidden, *self._decide(params, task, hidden)
@@ -119,7 +119,7 @@ class Student:
         hidden: Float32[Array, "envs memory"],
     ) -> tuple[Float32[Array, "time envs actions"], Float32[Array, "time envs"]]:
         """Logits and values along whole sequences, as `step` gave them: the way to learn."""
-        task = jax.vmap(lambda rows, at: encode.look_up(rows, at, self.dtype), (0, 1), 1)(tables, seen.nodes)
+        task = jax.vmap(encode.look_up, (0, 1), 1)(tables, seen.nodes)
         projected = self._project(params, task, seen)
         memory = gru.unroll(params.gru, projected, seen.start, hidden, self.dtype)
         return self._decide(params, task, memory)

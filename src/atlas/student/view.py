@@ -10,7 +10,6 @@ A cell is a byte, `8 * kind + colour`; its two embeddings are concatenated. On C
   of a whole minibatch (several hundred MB) would wait for memory, a few hundred samples stay in the cache.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,7 +21,7 @@ from jaxtyping import Float32, UInt8
 
 from atlas.config import NetworkConfig
 from atlas.struct import Struct
-from atlas.student.layers import Dense, Floats, Normals, dense, linear, orthogonal, plus, product, table
+from atlas.student.layers import Dense, Floats, Normals, dense, in_chunks, linear, orthogonal, plus, product, table
 
 GAIN = 2.0**0.5
 CHUNK = 256
@@ -75,7 +74,7 @@ def encode(
     if config.view == "dense":
         features = _encode_dense(params, flat, dtype)
     else:
-        features = _in_chunks(lambda part: _convolve(params, part, dtype), flat)
+        features = in_chunks(jax.checkpoint(lambda part: _convolve(params, part, dtype)), flat, CHUNK)
     return features.reshape(*lead, -1)
 
 
@@ -120,13 +119,3 @@ def _patches(x: Float32[Array, "samples rows cols width"]) -> Float32[Array, "sa
     padded = jnp.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)))
     corners = [padded[:, down : down + rows, right : right + cols] for down in (0, 1) for right in (0, 1)]
     return jnp.concatenate(corners, -1)
-
-
-def _in_chunks(function: Callable[[UInt8[Array, "..."]], Floats], view: UInt8[Array, "samples rows cols"]) -> Floats:
-    """Apply a function to a few hundred samples at a time on a CPU; accelerators take all at once."""
-    samples = len(view)
-    chunk = max(size for size in range(1, CHUNK + 1) if samples % size == 0)
-    if samples <= CHUNK or chunk < CHUNK // 4 or jax.default_backend() != "cpu":
-        return function(view)
-    parts = jax.lax.map(jax.checkpoint(function), view.reshape(samples // chunk, chunk, *view.shape[1:]))
-    return parts.reshape(samples, -1)
