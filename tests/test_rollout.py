@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import students
+from atlas.errors import AtlasError
 from atlas.rollout import Player
 from atlas.student.experience import draw_action, log_prob_of, observations
 from atlas.student.network import Observation
@@ -181,6 +182,12 @@ def test_carried_episodes_go_on():
             lived = STEPS - np.flatnonzero(first.steps.start[:, env])[-1]
             end = np.flatnonzero(second.steps.done[:, env])[0]
             assert lived + end + 1 == limit or (lived + end + 1 < limit and second.steps.accepted[end, env])
+
+
+def test_pools_that_a_byte_cannot_number_are_refused():
+    huge = jax.tree.map(lambda leaf: jnp.zeros((1, 257, *leaf.shape[1:]), leaf.dtype), students.problems(1))
+    with pytest.raises(AtlasError, match=r"pool of 257 .* at most 256"):
+        player(CARRIED).play_pools(jax.random.key(0), initial(CARRIED), huge)
 
 
 def test_a_stored_step_is_small():

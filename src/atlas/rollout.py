@@ -13,11 +13,15 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
+from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.student.experience import Experience, Transitions, draw_action, table_rows
 from atlas.student.network import Observation, Params, Student
 from atlas.types import Partial, Problem
 from atlas.world import Step, World, WorldState, restart
+
+MAX_POOL = 256
+"""Which problem of its pool an environment plays is stored in a byte."""
 
 
 class Episodes(Struct):
@@ -110,6 +114,8 @@ class Player:
         With `running`, the episodes that an earlier rollout cut go on: their problems take the first places of the
         pools.
         """
+        if (size := jax.tree.leaves(pools)[0].shape[1]) > MAX_POOL:
+            raise AtlasError(f"a pool of {size} problems is too large: at most {MAX_POOL} are allowed")
         if running is not None:
             pools = _with_running(pools, running)
         key_noise, key_act = jax.random.split(key)
