@@ -55,7 +55,7 @@ def _print(findings: "list[Finding]", problems: int, errors: int) -> None:
         colour = "red" if finding.level == "error" else "yellow"
         console.print(f"{escape(finding.problem)}: [{colour}]{finding.kind}[/]: {escape(finding.sentence)}")
     warnings = len(findings) - errors
-    console.print(f"{problems} problems: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+    console.print(f"{_count(problems, 'problem')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
 
 
 def _count(number: int, what: str) -> str:

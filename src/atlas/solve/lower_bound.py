@@ -64,6 +64,12 @@ class _Easier:
         ]
         self.goals = frozenset(u for u, outcome in enumerate(machine.outcome) if outcome == ACCEPTED)
 
+    def _seeing_neighbours(self, first: frozenset[int], last: frozenset[int]) -> Facing:
+        """Where two are seen that lie side by side from the start; a door may be in any state by then."""
+        colours = {code & 7 for code in last & DOOR_CODES}
+        others = last | {code for code in DOOR_CODES if code & 7 in colours}
+        return self.scene.seeing_pairs(self.scene.board(first), self.scene.board(others))
+
     def _key(self, colour: int) -> Need:
         return Need(NOWHERE, self.scene.geometry.facing(self.scene.board((cell(KEY, colour),))))
 
@@ -110,7 +116,7 @@ class _Easier:
         if location == FRONT:
             yield Need(facing, NOWHERE)
         else:
-            yield Need(NOWHERE if location == CARRYING else self.scene.where(prop), facing)
+            yield Need(NOWHERE if location == CARRYING else self._seeing_neighbours(first, last), facing)
         if location not in (FRONT, CARRYING):
             yield from (Need(self.scene.geometry.seeing(board), NOWHERE) for board in things)
 

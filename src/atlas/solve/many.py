@@ -4,17 +4,17 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
 from functools import partial
 from typing import Any, Final
 
 import jax
 import numpy as np
 
-from atlas.domains.minigrid.text import pad_level
+from atlas.domains.minigrid import grid
 from atlas.solve.prove import BUDGET, STEP_LIMIT, Solution, confirm, propose
 from atlas.solve.verify import accepted
-from atlas.tasks import rm
-from atlas.tasks.rm import RewardMachine, TaskSize
+from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.types import Problem
 
 MANY: Final = 200
@@ -85,12 +85,26 @@ def _kind(problem: Problem) -> Any:
     return "flat" if isinstance(problem.task, RewardMachine) else problem.task.size
 
 
+PADDING: Final = {"cells": grid.OUTSIDE_CELL, "target": UNUSED}
+"""What fills the room that a level or a flat task does not need; 0 where nothing is said."""
+
+
 def _stack(problems: list[Problem]) -> Problem:
-    rows, cols = (max(problem.level.cells.shape[axis] for problem in problems) for axis in (0, 1))
-    levels = [pad_level(problem.level, rows, cols) for problem in problems]
-    tasks = [problem.task for problem in problems]
-    if isinstance(tasks[0], RewardMachine):
-        size = TaskSize(*(max(sizes) for sizes in zip(*(task.size for task in tasks), strict=True)))
-        tasks = [rm.resize(task, size) for task in tasks]
-    pile = partial(jax.tree.map, lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]))
-    return Problem.unchecked(level=pile(*levels), task=pile(*tasks))
+    """One batch, everything padded to the largest size."""
+    levels, tasks = ([getattr(problem, part) for problem in problems] for part in ("level", "task"))
+    return Problem.unchecked(level=_pile(levels), task=_pile(tasks))
+
+
+def _pile(structs: list[Any]) -> Any:
+    columns = {field.name: [getattr(s, field.name) for s in structs] for field in fields(structs[0])}
+    batch = {name: _padded(column, PADDING.get(name, 0)) for name, column in columns.items()}
+    return type(structs[0]).unchecked(**batch)
+
+
+def _padded(arrays: list[np.ndarray], filling: int) -> np.ndarray:
+    shape = np.max([array.shape for array in arrays], axis=0).astype(int)
+    batch = np.full((len(arrays), *shape), filling, arrays[0].dtype)
+    for number, array in enumerate(arrays):
+        inside = tuple(slice(size) for size in array.shape)
+        batch[number, ...][inside] = array
+    return batch

@@ -115,22 +115,27 @@ def _decide(
 
 
 def _find(outlook: Outlook, scene: Scene, start: Stand, step_limit: int, budget: int) -> tuple[list[int] | None, int]:
-    """The first plan that one of the styles finds, and how many nodes that took."""
+    """The first plan that one of the styles finds, and how many nodes that took.
+
+    Under a tight limit a longer plan is found first and then shortened.
+    """
     spent = 0
     for style in STYLES:
-        search = Search(outlook, step_limit, style)
+        search = Search(outlook, max(step_limit, STEP_LIMIT), style)
         plan = search.run(scene, start, max(1, int(budget * style.share)))
         spent += search.expanded
-        if plan is not None:
+        if plan is not None and len(plan) > step_limit:
+            plan = _shorten(outlook, scene, start, plan, budget - spent, step_limit)
+        if plan is not None and len(plan) <= step_limit:
             return plan, spent
     return None, spent
 
 
-def _shorten(outlook: Outlook, scene: Scene, start: Stand, plan: list[int], polish: int) -> list[int]:
-    """Search on for shorter plans, within a budget of nodes."""
+def _shorten(outlook: Outlook, scene: Scene, start: Stand, plan: list[int], polish: int, enough: int = 0) -> list[int]:
+    """Search on for shorter plans, within a budget of nodes, until one is short enough."""
     for style in POLISH:
         left = int(polish * style.share)
-        while left > 0 and len(plan) > 1:
+        while left > 0 and len(plan) > max(enough, 1):
             search = Search(outlook, len(plan) - 1, style)
             shorter = search.run(scene, start, left)
             left -= search.expanded

@@ -62,7 +62,7 @@ def _missing(scene: Scene, prop: int, reach: list[Reachable]) -> str:
     things = PROPOSITIONS[prop].objects
     for thing in things:
         if not _exists(scene, thing):
-            return f"there is no {_spoken(thing)}"
+            return f"there is no {_spoken(thing._replace(state=ANY_STATE))}"
     for thing in things:
         if not any(_at_hand(thing, within) for within in reach):
             return _out_of_reach(scene, thing)

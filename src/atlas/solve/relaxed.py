@@ -141,7 +141,7 @@ def relaxed_many(problems: Problem) -> np.ndarray:
 
     Problems are grouped by the number of locked doors, so that a level with twelve does not slow down those with two.
     """
-    locked = np.asarray(reach.count_locked(problems.level.cells))
+    locked = np.asarray(reach.count_locked(jnp.asarray(problems.level.cells)))
     free_form = np.asarray(problems.level.rooms) == 0
     contexts = _contexts(problems.task)
     verdict = np.zeros(locked.shape, bool)

@@ -42,7 +42,7 @@ def contexts(task: Hierarchy, room: int) -> Contexts:
         child=jnp.full((room, states, edges), UNUSED, jnp.int32),
     )
 
-    def open_calls(number: int, state: tuple[Contexts, Array]) -> tuple[Contexts, Array]:
+    def open_calls(number: Array, state: tuple[Contexts, Array]) -> tuple[Contexts, Array]:
         table, count = state
         machine = table.machine[number]
         calls = (task.call[machine] != UNUSED) & (task.target[machine] != UNUSED) & (machine != UNUSED)

@@ -10,6 +10,7 @@ nothing can be put beside it. A door outside the region stays as it is.
 """
 
 import functools
+import itertools
 import operator
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -102,13 +103,60 @@ def _lies(within: Reachable, must: list[Meaning], must_not: list[Meaning]) -> bo
     stands: Facing = (within.region,) * 4
     ahead = _candidates(must, must_not, FRONT)
     if ahead is not None and not any(code in within.movable for code in ahead):
-        doors = _all(within.doors[code] for code in ahead if code in within.doors)
-        stands = meet(stands, within.geometry.facing(doors))
+        stands = meet(stands, within.geometry.facing(_board(within, ahead)))
     shunned = [(first, last) for location, first, last in must_not if location not in (FRONT, CARRYING)]
     for location, first, last in must:
         if location not in (FRONT, CARRYING):
             stands = meet(stands, _seeing(within, first, last, shunned))
-    return any(stands)
+    return any(stands) and not _crowded(within, must, ahead)
+
+
+class _AtDoor(NamedTuple):
+    """Something that must be beside a door: an object of some kind, or (no codes) the agent."""
+
+    codes: frozenset[int]
+    states: frozenset[int]
+    doors: Board
+
+
+def _crowded(within: Reachable, must: list[Meaning], ahead: frozenset[int] | None) -> bool:
+    """Whether two things must be beside doors and there is no room for both: not two cells, not two objects."""
+    beside = [(first, last) for where, first, last in must if _is_at_door(within, where, first, last)]
+    if ahead is not None and ahead <= DOOR_CODES:
+        beside.append((frozenset(), ahead))
+    wanted = [_AtDoor(codes, states, _board(within, states)) for codes, states in beside]
+    return any(not _have_room(within, one, other) for one, other in itertools.combinations(wanted, 2))
+
+
+def _is_at_door(within: Reachable, where: int, first: frozenset[int], last: frozenset[int]) -> bool:
+    """Whether a proposition needs an object within reach beside a door within reach."""
+    is_fixed = any(_fits(pair, (first, last)) for pair, _ in within.fixed_pairs)
+    return where not in (FRONT, CARRYING) and last <= DOOR_CODES and not is_fixed
+
+
+def _board(within: Reachable, codes: frozenset[int]) -> Board:
+    return _all(within.doors[code] for code in codes if code in within.doors)
+
+
+def _have_room(within: Reachable, one: _AtDoor, other: _AtDoor) -> bool:
+    """Whether two things could be beside their doors at once: in two cells, or as one object in one."""
+    around = within.geometry.around
+    two_cells = ((around(one.doors) | around(other.doors)) & within.region).bit_count() > 1
+    if not (one.codes and other.codes):
+        return two_cells
+    have = within.movable
+    two_objects = any(have.get(b, 0) > (a == b) for a in one.codes if a in have for b in other.codes)
+    if two_cells and two_objects:
+        return True
+    if not any(code in have for code in one.codes & other.codes):
+        return False
+    same_door = bool(one.states & other.states)
+    return any(
+        around(1 << a) & around(1 << b) & within.region
+        for a in bits(one.doors)
+        for b in bits(other.doors)
+        if a != b or same_door
+    )
 
 
 def _all(boards: Iterable[Board]) -> Board:

@@ -122,9 +122,10 @@ class Scene:
         if location == FRONT:
             board = self.board(first)
             return self.geometry.facing(board) if board else NOWHERE
-        return self._seeing_pairs(self.board(first), self.board(last))
+        return self.seeing_pairs(self.board(first), self.board(last))
 
-    def _seeing_pairs(self, first: Board, last: Board) -> Facing:
+    def seeing_pairs(self, first: Board, last: Board) -> Facing:
+        """All ways to stand in which a pair of neighbours out of two sets is seen."""
         seeing = NOWHERE
         for one, other in self.pairs(first, last):
             seeing = join(seeing, self.geometry.seeing_pair(one, other))
