@@ -122,6 +122,6 @@ def test_what_can_never_be(drawing: str, names: list[str], possible: bool) -> No
 
 def test_doors_too_far_apart_are_never_seen_at_once() -> None:
     hall = "\n".join(["#" * 28, "##^.or" + ".." * 10 + "ob##", "##-r" + "####" * 4 + "##+b" + "####", "#" * 28])
-    near, far = ("front_door_red", "next_ball_door_red"), ("front_door_red", "next_ball_door_blue")
+    near, far = ("front_ball", "next_ball_door_red"), ("front_door_red", "next_ball_door_blue")
     assert can_hold(hall, *near)
     assert not can_hold(hall, *far)
