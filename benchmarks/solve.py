@@ -83,7 +83,7 @@ def _one_by_one(batch: Problem, n: int) -> list[Problem]:
 
 
 def measure_prover(problems: list[Problem], workers: int, bound: bool = False) -> tuple[Speed, dict[str, Any]]:
-    """Verdicts with replayed plans; the start of the processes and the compiling of the replay are not counted."""
+    """Verdicts with replayed plans. The compiling of the replay is not counted, the start of processes is."""
     solve_many(problems[:64], bound=bound, workers=1)
     begin = time.perf_counter(), time.process_time()
     found = solve_many(problems, bound=bound, workers=workers)

@@ -6,18 +6,14 @@ works back to things the agent can do now; the search tries them, follows what r
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from atlas.domains.minigrid.alphabet import CARRYING, FRONT
 from atlas.domains.minigrid.board import Board, Facing, bits, meet, places
 from atlas.domains.minigrid.grid import DOOR_CLOSED, DOOR_OPEN, KEY, NOTHING, PICK_UP, PUT_DOWN, TOGGLE, cell
 from atlas.domains.minigrid.scene import CLOSED_CODES, DOOR_CODES, LOCKED_CODES, MOVABLE_CODES, Scene, meaning
+from atlas.domains.minigrid.ways import FREE_HANDED, Ways
 
-OPENING, UNLOCKING, REMOVING, FETCHING = 1, 10, 10, 12
-"""Rough costs of what stands in a way: opening a door, unlocking it, carrying an object off, fetching a key first."""
-FREE_HANDED: Final = 10
-"""A way that costs as much needs hands that carry nothing else, sooner or later."""
 PUTTING_ASIDE, ADJUSTING = 3, 4
 LAST_RESORT: Final = 60
 """Added to what is only tried when nothing better is left."""
@@ -44,6 +40,7 @@ class Means:
         self.scene, self.standing, self.agent = scene, standing, agent
         self.geometry = scene.geometry
         self.region = places(standing)
+        self._ways = Ways(scene, self.region)
 
     def towards(self, positive: Iterable[int], negative: Iterable[int]) -> list[Deed]:
         """Deeds that help to make all of the positive and none of the negative propositions hold, best first."""
@@ -219,7 +216,7 @@ class Means:
 
     def _carry(self, index: int, goals: Board, rest: int, keys: tuple[int, ...] = ()) -> Deeds:
         """Fetch an object in order to carry it to one of the cells; what is in the way there has to go first."""
-        ways = self._first_blockers(goals, 1 << index, keys)
+        ways = self._ways.first_blockers(goals, 1 << index, keys)
         hard = [(cost, first) for cost, first in ways if cost >= FREE_HANDED]
         for cost, first in hard:
             yield from self._pass(first, keys, cost + self._apart(first, index) + rest)
@@ -263,7 +260,7 @@ class Means:
     def _clear(self, goals: Board, rest: int, keys: tuple[int, ...] = ()) -> Deeds:
         """Deeds that open or clear a way to one of the cells; nothing if they can be reached or never will."""
         if goals and not goals & self.region:
-            for cost, blocker in self._first_blockers(goals, 0, keys):
+            for cost, blocker in self._ways.first_blockers(goals, 0, keys):
                 ahead = min(self._apart(blocker, goal) for goal in bits(goals))
                 yield from self._pass(blocker, keys, cost + ahead + rest)
 
@@ -278,72 +275,6 @@ class Means:
             yield from self._put_aside(rest, blocker)
         elif self._can_face(blocker):
             yield Deed(rest + PUTTING_ASIDE, PICK_UP, blocker)
-
-    def _first_blockers(self, goals: Board, ignored: Board, keys: tuple[int, ...]) -> list[tuple[int, int]]:
-        """What stands first on the cheapest ways to the goals: (cost of the whole way, cell)."""
-        blocking = self._blocking & ~ignored
-        start = self.region
-        if ignored & self.geometry.around(start):
-            start |= self._beyond(ignored)
-        if start & goals:
-            return []
-        heap: list[tuple[int, int, int]] = []
-        self._push(heap, 0, self.geometry.around(start) & blocking, None, keys)
-        settled, found = 0, dict[int, int]()
-        while heap and len(found) < 3:
-            cost, index, first = heappop(heap)
-            if (settled >> index) & 1:
-                continue
-            settled |= 1 << index
-            area = self._beyond(1 << index)
-            if area & goals:
-                found.setdefault(first, cost)
-                continue
-            self._push(heap, cost, self.geometry.around(area) & blocking & ~settled, first, keys)
-        return [(cost, first) for first, cost in found.items()]
-
-    def _push(
-        self, heap: list[tuple[int, int, int]], cost: int, board: Board, first: int | None, keys: tuple[int, ...]
-    ) -> None:
-        for index in bits(board):
-            extra = self._cost(self.scene.cells[index], keys)
-            if extra is not None:
-                heappush(heap, (cost + extra, index, index if first is None else first))
-
-    def _cost(self, code: int, keys: tuple[int, ...]) -> int | None:
-        """Roughly what it takes to get past something; None if it cannot be done."""
-        if code in CLOSED_CODES:
-            return OPENING
-        if code not in LOCKED_CODES:
-            return REMOVING
-        key = cell(KEY, code & 7)
-        if self.scene.carrying == key:
-            return UNLOCKING
-        exists = (code & 7) not in keys and self.scene.board((key,))
-        return FETCHING + UNLOCKING if exists else None
-
-    @cached_property
-    def _blocking(self) -> Board:
-        """Everything that stands in a way and can be moved or opened."""
-        return self.scene.floor & ~self.scene.passable
-
-    @cached_property
-    def _areas(self) -> list[Board]:
-        """The parts of the floor that can be walked without touching anything."""
-        areas, left = [], self.scene.passable
-        while left:
-            area = self.geometry.flood(left & -left, left)
-            areas.append(area)
-            left &= ~area
-        return areas
-
-    def _beyond(self, blockers: Board) -> Board:
-        """Cells that can be walked to once some blockers are gone, and theirs."""
-        around = self.geometry.around(blockers)
-        for area in self._areas:
-            if area & around:
-                blockers |= area
-        return blockers
 
     # Hands that are full.
 
