@@ -130,5 +130,8 @@ def test_half_written_leftovers_are_cleaned_away(checkpoints):
     (leftover / "half").write_text("x")
     again = reopened(checkpoints)
     assert again.steps() == [1]
+    again.save(2, state(2), {})  # cleaning goes on in the background, and is over before anything new is written
+    again.finish()
+    assert again.steps() == [1, 2]
     assert not leftover.exists()
     again.close()
