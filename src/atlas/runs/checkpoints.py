@@ -57,7 +57,8 @@ def _raw(leaf: Any) -> Any:
     return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
-def _shapes(table: Table) -> dict[str, str]:
+def shapes(table: Table) -> dict[str, str]:
+    """Type and shape of each array, as text: `float32[9, 16]`."""
     return {name: f"{array.dtype}{list(array.shape)}" for name, array in table.items()}
 
 
@@ -109,7 +110,7 @@ class Checkpoints:
         if iteration in self.steps():
             return
         table = to_table(state)
-        about = {**about, "iteration": iteration, "digest": _digest(table), "arrays": _shapes(table)}
+        about = {**about, "iteration": iteration, "digest": _digest(table), "arrays": shapes(table)}
         arguments = ocp.args.Composite(state=ocp.args.StandardSave(table), about=ocp.args.JsonSave(about))
         with _sentences(self.folder):
             self.manager.wait_until_finished()
@@ -137,7 +138,7 @@ class Checkpoints:
         where = self.folder / str(iteration)
         about = self.about(iteration)
         expected = to_table(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(_raw_tree, like)))
-        _require_same(where, about["arrays"], _shapes(expected))
+        require_same(where, about["arrays"], shapes(expected))
         try:
             request = ocp.args.Composite(state=ocp.args.StandardRestore(expected))
             table = {
@@ -185,6 +186,31 @@ class Checkpoints:
         self.manager.close()
 
 
+def read_table(where: Path, prefix: str = "") -> tuple[Table, dict[str, Any]]:
+    """All arrays of one checkpoint whose names start so, and its description. For readers: nothing is cleaned up.
+
+    The content is compared with its digest, so everything is read.
+    """
+    try:
+        about = json.loads((where / "about" / "metadata").read_text())
+        wanted = {name: _zeros(shape) for name, shape in about["arrays"].items()}
+        with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
+            found = reader.restore(where.absolute() / "state", args=ocp.args.StandardRestore(wanted))
+        table = {name: np.asarray(array) for name, array in found.items()}
+        good = _digest(table) == about["digest"]
+    except Exception as error:
+        raise CheckpointError(f"{where} is damaged ({_first_line(error)})") from error
+    if not good:
+        raise CheckpointError(f"{where} is damaged (its content is not what was written)")
+    return {name: array for name, array in table.items() if name.startswith(prefix)}, about
+
+
+def _zeros(shape: str) -> np.ndarray:
+    """An array of a type and shape as `shapes` writes them: `float32[9, 16]`."""
+    dtype, _, lengths = shape.rstrip("]").partition("[")
+    return np.zeros([int(length) for length in lengths.split(",") if length], np.dtype(dtype))
+
+
 class OtherConfigError(CheckpointError):
     """The arrays of a checkpoint are not those that the config asks for."""
 
@@ -193,7 +219,7 @@ def _raw_tree(tree: Any) -> Any:
     return jax.tree.map(_raw, tree)
 
 
-def _require_same(where: Path, found: dict[str, str], expected: dict[str, str]) -> None:
+def require_same(where: Path, found: dict[str, str], expected: dict[str, str]) -> None:
     """Name the first array in which a checkpoint and a config differ."""
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
