@@ -1,0 +1,146 @@
+"""What attempts at problems say: means with intervals, and how the worst problems fare. NumPy alone.
+
+Rates stand in arrays `[runs, problems]`, single attempts in `bool[problems, attempts]`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+
+CONFIDENCE: Final = 0.95
+RESAMPLES: Final = 1000
+"""How often the data is drawn again for an interval."""
+ALPHAS: Final = tuple(range(1, 101))
+"""Per cent of the problems that count as the worst."""
+
+Statistic = Callable[[np.ndarray], float]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, and the interval in which it lies with a confidence of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+def mean(rates: np.ndarray) -> float:
+    """The mean of all."""
+    return float(np.mean(rates))
+
+
+def median(rates: np.ndarray) -> float:
+    """The median of all."""
+    return float(np.median(rates))
+
+
+def iqm(rates: np.ndarray) -> float:
+    """The interquartile mean: of the middle half of all numbers.
+
+    Where a quarter is no whole number of them, those at its edges count in part; else it is the 25 % trimmed mean.
+    """
+    ordered = np.sort(np.ravel(rates))
+    edges = np.arange(len(ordered) + 1) / len(ordered)
+    weight = np.diff(np.clip(edges, 0.25, 0.75))
+    return float(np.dot(ordered, weight) / weight.sum())
+
+
+STATISTICS: Final[dict[str, Statistic]] = {"mean": mean, "median": median, "iqm": iqm}
+
+
+def wilson(solved: int, attempts: int) -> Estimate:
+    """The share of attempts that were solved, with Wilson's interval: sensible also at 0 and 1."""
+    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+    rate, weight = solved / attempts, z * z / attempts
+    centre = (rate + weight / 2) / (1 + weight)
+    spread = z / (1 + weight) * np.sqrt(rate * (1 - rate) / attempts + weight / (4 * attempts))
+    # Exact at the ends, where rounding would leave a hair's breadth.
+    low = 0.0 if solved == 0 else float(centre - spread)
+    high = 1.0 if solved == attempts else float(centre + spread)
+    return Estimate(rate, low, high)
+
+
+def interval(value: float, draws: np.ndarray) -> Estimate:
+    """The percentile interval of what a statistic was on data drawn again."""
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(draws, [tail, 100 - tail])
+    return Estimate(value, float(low), float(high))
+
+
+def resampled(rates: np.ndarray, attempts: int, seed: int = 0, times: int = RESAMPLES) -> Iterator[np.ndarray]:
+    """The data drawn again: the runs of each problem with replacement (problems are strata).
+
+    Of a single run nothing is known about other runs, so its attempts are drawn again instead.
+    """
+    rng = np.random.default_rng(seed)
+    runs = len(rates)
+    for _ in range(times):
+        if runs == 1:
+            yield rng.binomial(attempts, rates) / attempts
+        else:
+            yield np.take_along_axis(rates, rng.integers(runs, size=rates.shape), axis=0)
+
+
+def bootstrap(
+    statistics: dict[str, Statistic], rates: np.ndarray, attempts: int, seed: int = 0, times: int = RESAMPLES
+) -> dict[str, Estimate]:
+    """Statistics of `rates[runs, problems]` with stratified bootstrap intervals over runs."""
+    draws = [[of(again) for of in statistics.values()] for again in resampled(rates, attempts, seed, times)]
+    columns = np.array(draws).T
+    return {name: interval(of(rates), column) for (name, of), column in zip(statistics.items(), columns, strict=True)}
+
+
+def worst(ranking: np.ndarray, rates: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray:
+    """`float[alphas]`: the mean rate of the problems that rank lowest, alpha per cent of them.
+
+    Problems that rank the same share what is left of the share, so no order among them matters; the last problem may
+    count in part.
+    """
+    order = np.argsort(ranking, kind="stable")
+    _, group = np.unique(ranking[order], return_inverse=True)
+    shared = (np.bincount(group, rates[order]) / np.bincount(group))[group]
+    below = np.concatenate([[0.0], np.cumsum(shared)])
+    count = np.asarray(alphas) / 100 * len(rates)
+    return np.interp(count, np.arange(len(below)), below) / count
+
+
+def cvar(attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray:
+    """`float[alphas]`: the solve rate on the worst alpha per cent of problems, from `bool[problems, attempts]`.
+
+    One half of the attempts ranks the problems and the other half is averaged, so that bad luck in the ranking is not
+    counted again; then the other way round. At 100 per cent this is the mean.
+    """
+    count = attempts.shape[1]
+    if count < 2:
+        raise ValueError("two attempts a problem are needed: one to rank by, one to average")
+    first, second = attempts[:, : count // 2].mean(1), attempts[:, count // 2 :].mean(1)
+    share = (count // 2) / count
+    return share * worst(second, first, alphas) + (1 - share) * worst(first, second, alphas)
+
+
+def cvar_over_runs(
+    attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS, seed: int = 0, times: int = RESAMPLES
+) -> list[Estimate]:
+    """The mean CVaR curve of `bool[runs, problems, attempts]`: intervals from whole runs drawn again.
+
+    Of a single run its attempts are drawn again.
+    """
+    curves = np.stack([cvar(one, alphas) for one in attempts])
+    rng = np.random.default_rng(seed)
+    if len(curves) > 1:
+        draws = curves[rng.integers(len(curves), size=(times, len(curves)))].mean(1)
+    else:
+        draws = np.stack([cvar(_attempted_again(rng, attempts[0]), alphas) for _ in range(times)])
+    return [interval(float(value), column) for value, column in zip(curves.mean(0), draws.T, strict=True)]
+
+
+def _attempted_again(rng: np.random.Generator, attempts: np.ndarray) -> np.ndarray:
+    """The attempts at each problem with replacement, each half among itself: the halves stay independent."""
+    problems, count = attempts.shape
+    half = count // 2
+    places = [rng.integers(low, high, (problems, high - low)) for low, high in ((0, half), (half, count))]
+    return np.take_along_axis(attempts, np.concatenate(places, axis=1), axis=1)
