@@ -1,34 +1,223 @@
-"""How often a student solves problems within a step limit."""
+"""How often a student solves problems within a step limit: every problem is attempted several times, without learning.
+
+Attempts stand in a queue, and a fixed number of lanes plays them side by side. A lane whose episode is over takes the
+next attempt at once, so that no lane waits for the slowest. What an attempt draws follows from its problem, its number
+and the time alone: the number of lanes and the company a problem is in play no part.
+"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float32, Int32, Key, UInt8
+from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
 from atlas.struct import Struct
 from atlas.student.experience import draw_action
 from atlas.student.network import Observation, Student
 from atlas.types import Problem
-from atlas.world import World, WorldState
+from atlas.world import World, WorldState, restart
+
+EMBEDDED: Final = 256
+"""Tasks that are embedded at once: the encoder needs memory."""
 
 
-class _Attempt(Struct):
-    """Episodes under way, batched."""
+class Moment(Struct):
+    """What an actor is told at a step, one row a lane."""
 
-    time: Int32[Array, ""]
+    problem: Int32[Array, "lanes"]
+    """Which problem of the batch the lane plays."""
+    time: Int32[Array, "lanes"]
+    """Steps since the start of the episode; 0 clears the memory."""
+    view: UInt8[Array, "lanes rows cols"]
+    nodes: Int[Array, "lanes depth"]
+    """Where the task stands."""
+    chance: Float32[Array, "lanes"]
+    """A number between 0 and 1 that settles what is left to chance."""
+
+
+class Actor(Protocol):
+    """Whoever chooses the actions: a student, or a script."""
+
+    def begin(self, lanes: int) -> Any:
+        """Empty memories."""
+
+    def act(self, known: Any, moment: Moment, memory: Any) -> tuple[Any, Int32[Array, "lanes"]]:
+        """The next memory and the actions. `known` is whatever the actor needs to know of the problems."""
+
+
+class Known(Struct):
+    """What a student knows before it starts to play."""
+
+    params: Any
+    tables: Float32[Array, "problems nodes width"]
+    """The embedding of every state of every task."""
+
+
+class Memory(Struct):
+    """What a student carries from step to step."""
+
+    hidden: Float32[Array, "lanes memory"]
+    previous: UInt8[Array, "lanes"]
+
+
+@dataclass(frozen=True)
+class StudentActor:
+    """A student that draws its actions, or always takes the likeliest."""
+
+    student: Student
+    greedy: bool = False
+
+    def know(self, keys: Key[Array, "problems"], params: Any, graphs: Any) -> Known:
+        """Embed the tasks, given as graphs. The keys fix the random node features."""
+
+        def one(both: tuple[Any, Any]) -> Float32[Array, "nodes width"]:
+            key, graph = both
+            return self.student.embed(params, key[None], jax.tree.map(lambda x: x[None, None], graph))[0]
+
+        tables = jax.lax.map(one, (keys, graphs), batch_size=min(EMBEDDED, len(keys)))
+        return Known(params=params, tables=tables)
+
+    def begin(self, lanes: int) -> Memory:
+        return Memory(hidden=self.student.initial_hidden(lanes), previous=jnp.zeros(lanes, jnp.uint8))
+
+    def act(self, known: Known, moment: Moment, memory: Memory) -> tuple[Memory, Int32[Array, "lanes"]]:
+        rows, nodes = _rows_here(known.tables, moment)
+        seen = Observation(view=moment.view, nodes=nodes, previous=memory.previous, start=moment.time == 0)
+        hidden, logits, _ = self.student.step(known.params, rows, seen, memory.hidden)
+        action = jnp.argmax(logits, -1) if self.greedy else draw_action(moment.chance, logits)[0]
+        return Memory(hidden=hidden, previous=action.astype(jnp.uint8)), action.astype(jnp.int32)
+
+
+def _rows_here(
+    tables: Float32[Array, "problems nodes width"], moment: Moment
+) -> tuple[Float32[Array, "lanes depth width"], Int32[Array, "lanes depth"]]:
+    """Of each lane's table only the rows where its task stands, and their new numbers: whole tables are not moved."""
+    used = moment.nodes >= 0
+    rows = tables[moment.problem[:, None], jnp.maximum(moment.nodes, 0)]
+    numbers = jnp.arange(used.shape[1], dtype=jnp.int32)[None]
+    return rows, jnp.where(used, numbers, -1)
+
+
+class Course(Struct):
+    """What stays the same while a batch of problems is played."""
+
+    tasks: Any
+    starts: WorldState
+    """The state each problem starts in."""
+    keys: Key[Array, "jobs"]
+    """One an attempt. Attempt a at problem p is job `a * problems + p`."""
+
+
+class Queue(Struct):
+    """Attempts under way, waiting and finished."""
+
+    job: Int32[Array, "lanes"]
+    """What each lane plays; the number of jobs if it has nothing left to do."""
     world: WorldState
-    hidden: Float32[Array, "envs memory"]
-    previous: UInt8[Array, "envs"]
-    over: Bool[Array, "envs"]
-    solved: Bool[Array, "envs"]
+    memory: Any
+    next: Int32[Array, ""]
+    """The first job that no lane has taken yet."""
+    finished: Int32[Array, ""]
+    solved: Bool[Array, "jobs"]
+    steps: Int32[Array, "jobs"]
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Plays a batch of problems, each several times. Its methods can be compiled; `attempts` and `lanes` are static."""
+
+    world: World
+    """Its step limit is the time each attempt has."""
+    actor: Actor
+
+    def course(
+        self, key: Key[Array, ""], problems: Problem, numbers: Int32[Array, "problems"], attempts: int
+    ) -> Course:
+        """Get a batch ready. `numbers` tells the problems apart in the draws."""
+
+        def of(attempt: Int32[Array, ""], number: Int32[Array, ""]) -> Key[Array, ""]:
+            return jax.random.fold_in(jax.random.fold_in(key, number), attempt)
+
+        keys = jax.vmap(jax.vmap(of, (None, 0)), (0, None))(jnp.arange(attempts), numbers)
+        return Course(tasks=problems.task, starts=jax.vmap(self.world.reset)(problems), keys=keys.reshape(-1))
+
+    def begin(self, course: Course, lanes: int) -> Queue:
+        """All lanes take their first attempts."""
+        jobs = len(course.keys)
+        job = jnp.minimum(jnp.arange(lanes, dtype=jnp.int32), jobs)
+        return Queue(
+            job=job,
+            world=jax.tree.map(lambda x: x[job % len(course.starts.time)], course.starts),
+            memory=self.actor.begin(lanes),
+            next=jnp.int32(min(lanes, jobs)),
+            finished=jnp.int32(0),
+            solved=jnp.zeros(jobs, bool),
+            steps=jnp.zeros(jobs, jnp.int32),
+        )
+
+    def play(self, known: Any, course: Course, queue: Queue, steps: int) -> Queue:
+        """Go on for so many steps, or until everything is finished."""
+
+        def unfinished(now: tuple[Int32[Array, ""], Queue]) -> Bool[Array, ""]:
+            return (now[0] < steps) & (now[1].finished < len(course.keys))
+
+        def go_on(now: tuple[Int32[Array, ""], Queue]) -> tuple[Int32[Array, ""], Queue]:
+            return now[0] + 1, self._step(known, course, now[1])
+
+        return jax.lax.while_loop(unfinished, go_on, (jnp.int32(0), queue))[1]
+
+    def _step(self, known: Any, course: Course, queue: Queue) -> Queue:
+        problem = queue.job % len(course.starts.time)
+        moment = self._moment(course, queue, problem)
+        memory, action = self.actor.act(known, moment, queue.memory)
+        # Only the task of a problem is needed once it has begun.
+        problems = Problem.unchecked(level=None, task=jax.tree.map(lambda x: x[problem], course.tasks))
+        world, step = jax.vmap(self.world.step)(problems, queue.world, action)
+        over = step.done & (queue.job < len(course.keys))
+        ended = jnp.where(over, queue.job, len(course.keys))
+        return _refill(
+            course,
+            queue.replace(
+                world=world,
+                memory=memory,
+                finished=queue.finished + jnp.sum(over, dtype=jnp.int32),
+                solved=queue.solved.at[ended].set(step.accepted, mode="drop"),
+                steps=queue.steps.at[ended].set(world.time, mode="drop"),
+            ),
+            over,
+        )
+
+    def _moment(self, course: Course, queue: Queue, problem: Int32[Array, "lanes"]) -> Moment:
+        def draw(key: Key[Array, ""], time: Int32[Array, ""]) -> Float32[Array, ""]:
+            return jax.random.uniform(jax.random.fold_in(key, time))
+
+        return Moment(
+            problem=problem,
+            time=queue.world.time,
+            view=jax.vmap(self.world.domain.view)(queue.world.domain),
+            nodes=jax.vmap(self.world.formalism.nodes)(queue.world.task),
+            chance=jax.vmap(draw)(course.keys[queue.job], queue.world.time),
+        )
+
+
+def _refill(course: Course, queue: Queue, over: Bool[Array, "lanes"]) -> Queue:
+    """Lanes whose episode is over take the next attempts in line."""
+    jobs, problems = len(course.keys), len(course.starts.time)
+    taken = jnp.minimum(queue.next + jnp.cumsum(over, dtype=jnp.int32) - 1, jobs)
+    job = jnp.where(over, taken, queue.job)
+    starts = jax.tree.map(lambda x: x[job % problems], course.starts)
+    return queue.replace(
+        job=job,
+        world=jax.vmap(restart)(over, starts, queue.world),
+        next=jnp.minimum(queue.next + jnp.sum(over, dtype=jnp.int32), jobs),
+    )
 
 
 @dataclass(frozen=True)
 class Examiner:
-    """Plays each problem of a batch once, from reset to its end, without learning."""
+    """Plays each problem of a batch once, all of them side by side."""
 
     world: World
     """Its step limit is the time each attempt has."""
@@ -39,51 +228,10 @@ class Examiner:
     def attempt(self, key: Key[Array, ""], params: Any, problems: Problem) -> Bool[Array, "envs"]:
         """Which problems were solved. Stops as soon as all episodes are over."""
         key_noise, key_act = jax.random.split(key)
-        world = jax.vmap(self.world.reset)(problems)
-        envs = len(world.time)
+        actor = StudentActor(self.student, self.greedy)
+        evaluator = Evaluator(self.world, actor)
         graphs = jax.vmap(self.world.formalism.graph)(problems.task)
-        noise = jax.random.split(key_noise, envs)
-        tables = self.student.embed(params, noise, jax.tree.map(lambda x: x[:, None], graphs))
-        first = _Attempt(
-            time=jnp.int32(0),
-            world=world,
-            hidden=self.student.initial_hidden(envs),
-            previous=jnp.zeros(envs, jnp.uint8),
-            over=jnp.zeros(envs, bool),
-            solved=jnp.zeros(envs, bool),
-        )
-
-        def unfinished(now: _Attempt) -> Bool[Array, ""]:
-            return ~jnp.all(now.over) & (now.time < self.world.step_limit)
-
-        def go_on(now: _Attempt) -> _Attempt:
-            chance = jax.random.uniform(jax.random.fold_in(key_act, now.time), (envs,))
-            return self._step(params, tables, problems, now, chance)
-
-        return jax.lax.while_loop(unfinished, go_on, first).solved
-
-    def _step(
-        self,
-        params: Any,
-        tables: Float32[Array, "envs rows width"],
-        problems: Problem,
-        now: _Attempt,
-        chance: Float32[Array, "envs"],
-    ) -> _Attempt:
-        seen = Observation(
-            view=jax.vmap(self.world.domain.view)(now.world.domain),
-            nodes=jax.vmap(self.world.formalism.nodes)(now.world.task),
-            previous=now.previous,
-            start=now.world.time == 0,
-        )
-        hidden, logits, _ = self.student.step(params, tables, seen, now.hidden)
-        action = jnp.argmax(logits, -1) if self.greedy else draw_action(chance, logits)[0]
-        world, step = jax.vmap(self.world.step)(problems, now.world, action)
-        return _Attempt(
-            time=now.time + 1,
-            world=world,
-            hidden=hidden,
-            previous=action.astype(jnp.uint8),
-            over=now.over | step.done,
-            solved=now.solved | (step.accepted & ~now.over),
-        )
+        count = len(graphs.outcome)
+        known = actor.know(jax.random.split(key_noise, count), params, graphs)
+        course = evaluator.course(key_act, problems, jnp.arange(count, dtype=jnp.int32), attempts=1)
+        return evaluator.play(known, course, evaluator.begin(course, count), self.world.step_limit).solved
