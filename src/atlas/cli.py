@@ -14,6 +14,8 @@ from atlas.errors import AtlasError, nearest
 COMMANDS: dict[str, str] = {
     "train": "train a student on problems that a teacher proposes",
     "resume": "go on with a run that was stopped",
+    "report": "one page about one or several runs: curves, tables, curriculum, episodes",
+    "watch": "see a trained policy play a problem, in the terminal or as a film",
     "sample": "draw problems or levels, and show or write them",
     "show": "look at a problem, a level or a set",
     "task": "read a task in English, LTLf or from a file; explain, draw, check or convert it",

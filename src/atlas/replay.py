@@ -20,7 +20,7 @@ from atlas.tasks import rm
 from atlas.tasks.hrm import Hierarchies, Hierarchy
 from atlas.tasks.names import machine_name, state_name
 from atlas.tasks.rm import RewardMachine, RewardMachines, TaskSize
-from atlas.types import Problem
+from atlas.types import Graph, Problem
 from atlas.world import World, WorldState
 
 STEP_LIMIT: Final = DomainConfig().step_limit
@@ -112,7 +112,7 @@ class Episode:
             level=text.pad_level(problem.level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(problem.task)
         )
         self._step_limit = step_limit
-        self._reset, self._step = _compiled(isinstance(self._problem.task, RewardMachine))
+        self._formalism, self._reset, self._step = _compiled(isinstance(self._problem.task, RewardMachine))
         self._state: WorldState = self._reset(self._problem)
         self.record = self._tell(reward=0.0, done=False)
 
@@ -125,6 +125,16 @@ class Episode:
     def place(self) -> tuple[int, int]:
         """The machine and its state where the task stands."""
         return place_in_task(self._problem.task, self._state.task)
+
+    @property
+    def graph(self) -> Graph:
+        """The task as a student's encoder sees it."""
+        return self._formalism.graph(self._problem.task)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """The rows of that graph where the task stands, innermost first; -1 unused."""
+        return np.asarray(self._formalism.nodes(self._state.task))
 
     @property
     def steps(self) -> int:
@@ -177,11 +187,11 @@ def task_state_name(task: RewardMachine | Hierarchy, state: Any) -> str:
 
 
 @functools.cache
-def _compiled(flat: bool) -> tuple[Any, Any]:
-    """`reset` and `step` of the world for a kind of task, compiled once for each size of problem."""
+def _compiled(flat: bool) -> tuple[Any, Any, Any]:
+    """The formalism of a kind of task, and `reset` and `step` of its world, compiled once for each size of problem."""
     formalism = (RewardMachines if flat else Hierarchies)(sample=_no_sampler)
     world = World(Minigrid(DomainConfig()), formalism, step_limit=NO_LIMIT)
-    return jax.jit(world.reset), jax.jit(world.step)
+    return formalism, jax.jit(world.reset), jax.jit(world.step)
 
 
 def _no_sampler(key: Any, mask: Any) -> Any:

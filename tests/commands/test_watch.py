@@ -1,0 +1,83 @@
+"""`atlas watch` as people and machines use it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from atlas.cli import main
+from fake_runs import fake_run
+
+PROBLEM = "name: '[red] ball'\nlevel: |\n  ########\n  ##or..##\n  ##..v.##\n  ########\ntask: go to a red ball\n"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fake_run(tmp_path_factory.mktemp("watch") / "run")
+
+
+@pytest.fixture
+def problem(tmp_path: Path) -> str:
+    path = tmp_path / "ball.yaml"
+    path.write_text(PROBLEM)
+    return str(path)
+
+
+def test_moments_are_printed_where_nothing_can_move(
+    run: Path, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(run), problem, "--step-limit", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "[red] ball   step 0   start   u0" in out
+    assert out.count("expects a return of") == 3
+    assert "forward" in out
+    assert out.rstrip().splitlines()[-1].startswith("[red] ball: ")
+
+
+def test_machines_get_json(run: Path, problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(run), problem, "--step-limit", "4", "--seed", "3", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["ending"] in ("solved", "out of steps")
+    assert len(told["moments"]) == told["steps"] + 1
+    assert sum(told["moments"][0]["probabilities"].values()) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_film_can_be_written(run: Path, problem: str, tmp_path: Path) -> None:
+    assert main(["watch", str(run), problem, "--step-limit", "3", "--out", str(tmp_path / "film.gif")]) == 0
+    with Image.open(tmp_path / "film.gif") as film:
+        assert film.n_frames == 4
+
+
+def test_names_are_looked_up_among_the_hand_designed(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "problems" / "hand").mkdir(parents=True)
+    (tmp_path / "problems" / "hand" / "some.yaml").write_text(PROBLEM.replace("[red] ball", "red"))
+    monkeypatch.chdir(tmp_path)
+    for words in ("red", "hand:red", "problems/hand:red", "problems/hand/some.yaml"):
+        assert main(["watch", str(run), words, "--step-limit", "2"]) == 0
+    assert main(["watch", str(run), "rad"]) == 2
+    assert "did you mean red?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"), [("nix.yaml", "does not exist"), ("nix:a", "no set nix"), ("level.txt", "without a task")]
+)
+def test_what_is_no_problem_is_said(
+    run: Path,
+    problem: str,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "level.txt").write_text("######\n##^.##\n######\n")
+    assert main(["watch", str(run), problem]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_folder_without_a_run_is_said(problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(tmp_path), problem]) == 2
+    assert "holds no run" in capsys.readouterr().err
