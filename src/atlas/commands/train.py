@@ -78,14 +78,41 @@ def _go(folder: Any, args: Args) -> Any:
 
 
 def report(result: Any, as_json: bool) -> int:
-    """Before and after, and how to go on."""
-    from atlas.runs.display import clock, rates, short
-
+    """Before and after, where the pictures are, and how to go on."""
     if as_json:
         print(json.dumps(result.plain(), indent=2))
         return 0
-    print(f"held out: {rates(result.before)} untrained, {rates(result.after)} now")
-    print(f"{short(result.steps)} steps in {clock(result.seconds)}, {result.iteration:,} iterations")
+    from rich.console import Console
+
+    from atlas.runs.display import clock, short
+    from atlas.runs.snapshots import latest_picture
+
+    console = Console(highlight=False)
+    console.print(f"\n{short(result.steps)} steps in {clock(result.seconds)}, {result.iteration:,} iterations")
+    console.print(_before_and_after(result))
+    picture = latest_picture(result.folder)
+    if picture:
+        print(f"pictures      {picture}")
+    print(f"watch it      atlas watch {result.folder}")
+    print(f"read about it atlas report {result.folder}")
     if result.stopped:
         print(f"stopped before the end; `atlas resume {result.folder}` goes on", file=sys.stderr)
     return 0
+
+
+def _before_and_after(result: Any) -> Any:
+    """Held-out solve rates by number of rooms, untrained and now."""
+    from rich import box
+    from rich.table import Table
+
+    from atlas.runs.display import by_rooms
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("held-out problems solved")
+    table.add_column("untrained", justify="right")
+    table.add_column("now", justify="right")
+    before, now = by_rooms(result.before), by_rooms(result.after)
+    rows = [(words, before[words], now[words]) for words in before] if len(before) > 1 else []
+    for words, untrained, rate in [*rows, ("all", result.before["all"], result.after["all"])]:
+        table.add_row(words, f"{untrained:.0%}", f"[bold]{rate:.0%}[/]")
+    return table

@@ -41,6 +41,8 @@ class Bulk:
     tags: tuple[tuple[str, ...], ...]
     content: str
     """SHA-256 of all of the above."""
+    notes: tuple[str, ...] = ()
+    """What there is to say about each problem; empty if nothing was said of any."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -50,9 +52,10 @@ class Bulk:
         leaves, tree = jax.tree.flatten(self.problems)
         columns = [list(np.asarray(leaf)) for leaf in leaves]
         bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
+        notes = self.notes or ("",) * len(self)
         return [
-            NamedProblem(level=problem.level, task=problem.task, about=About(name=name, tags=tags, source=source))
-            for problem, name, tags in zip(bare, self.names, self.tags, strict=True)
+            NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
+            for problem, name, tags, note in zip(bare, self.names, self.tags, notes, strict=True)
         ]
 
 
@@ -63,6 +66,7 @@ def save_bulk(
     seed: int,
     names: Sequence[str] = (),
     tags: Sequence[Sequence[str]] = (),
+    notes: Sequence[str] = (),
 ) -> str:
     """Write batched problems; returns the content hash. Problems without a name are numbered from 0."""
     count = len(problems.level.cells)
@@ -76,8 +80,9 @@ def save_bulk(
         "names": list(names) or [f"{i:0{len(str(count - 1))}d}" for i in range(count)],
         "tags": [list(t) for t in tags] or [[] for _ in range(count)],
     }
-    if not len(header["names"]) == len(header["tags"]) == count:
-        raise AtlasError(f"{path}: {count} problems need as many names and tags")
+    header |= {"notes": list(notes)} if notes else {}
+    if not len(header["names"]) == len(header["tags"]) == len(header.get("notes", header["names"])) == count:
+        raise AtlasError(f"{path}: {count} problems need as many names, tags and notes")
     content = _hash(header, arrays)
     buffer = io.BytesIO()
     stored: dict[str, Any] = arrays | {"header": np.array(json.dumps(header | {"sha256": content}))}
@@ -104,6 +109,7 @@ def load_bulk(path: Path | str) -> Bulk:
         names=tuple(header["names"]),
         tags=tuple(map(tuple, header["tags"])),
         content=content,
+        notes=tuple(header.get("notes", ())),
     )
 
 

@@ -2,17 +2,43 @@
 
 import sys
 import time
-from typing import Any
+from collections import deque
+from typing import Any, Final
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.panel import Panel as Frame
+from rich.progress_bar import ProgressBar
 from rich.table import Table
+from rich.text import Text
 
-from atlas.config import Config
+from atlas.config import Config, DRConfig
 from atlas.fit import Moment
 
-LINE_SECONDS = 10.0
+LINE_SECONDS: Final = 10.0
 """Plain lines come at most so often."""
+WINDOW: Final = 30.0
+"""Seconds over which speed is averaged: iterations that only score are far quicker than those that train."""
+WIDTH: Final = 92
+"""Columns of the panel, at most."""
+
+Rates = dict[str, float]
+
+
+class Pace:
+    """Env steps a second, over the last half minute."""
+
+    def __init__(self) -> None:
+        self.seen: deque[tuple[float, int]] = deque()
+
+    def __call__(self, moment: Moment) -> float:
+        if not self.seen:  # the first call alone tells little, but it is all there is
+            self.seen.append((moment.seconds - moment.steps / moment.record["steps_per_second"], 0))
+        self.seen.append((moment.seconds, moment.steps))
+        while len(self.seen) > 2 and moment.seconds - self.seen[1][0] >= WINDOW:
+            self.seen.popleft()
+        (then, before), (now, steps) = self.seen[0], self.seen[-1]
+        return (steps - before) / max(now - then, 1e-9)
 
 
 class Lines:
@@ -20,85 +46,134 @@ class Lines:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.pace = Pace()
         self.printed = -LINE_SECONDS
 
     def __call__(self, moment: Moment) -> None:
+        speed = self.pace(moment)
         if moment.last or "held_out" in moment.record or time.monotonic() - self.printed >= LINE_SECONDS:
             self.printed = time.monotonic()
-            print("  ".join(f"{name} {value}" for name, value in facts(self.config, moment)), flush=True)
+            told = facts(self.config, moment.record) | {"steps": progress_words(self.config, moment, speed)}
+            order = ("steps", *(name for name in rows(self.config) if name in told))
+            print(" | ".join(f"{name} {told[name]}" if name != "steps" else told[name] for name in order), flush=True)
 
     def close(self) -> None:
         pass
 
 
 class Panel:
-    """A table that is drawn over and over."""
+    """A frame that is drawn over and over. Its rows stay where they are, and keep what was last known."""
 
-    def __init__(self, config: Config, title: str) -> None:
-        self.config, self.title = config, title
-        self.held_out = ""
-        self.live = Live(console=Console(), refresh_per_second=4)
+    def __init__(self, config: Config, title: str, before: Rates, console: Console | None = None) -> None:
+        self.config, self.title, self.before = config, title, before
+        self.pace = Pace()
+        self.rows = dict.fromkeys(rows(config), "")
+        self.rows["held out"] = f"{rates(before)}, untrained"
+        console = console or Console()
+        self.live = Live(Text(""), console=console, refresh_per_second=4, vertical_overflow="visible")
         self.live.start()
 
     def __call__(self, moment: Moment) -> None:
-        rows = dict(facts(self.config, moment))
-        self.held_out = rows.setdefault("held out", self.held_out)
-        table = Table(title=self.title, title_justify="left", show_header=False, box=None, pad_edge=False)
-        for name, value in rows.items():
-            table.add_row(f"[dim]{name}[/dim]", value)
-        self.live.update(table)
+        told = facts(self.config, moment.record)
+        if "held out" in told:
+            told["held out"] += f"   (untrained {self.before['all']:.0%})"
+        self.rows |= {name: words for name, words in told.items() if name in self.rows}
+        self.live.update(self._drawn(moment, self.pace(moment)), refresh=True)
+
+    def _drawn(self, moment: Moment, speed: float) -> RenderableType:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(ratio=1)
+        table.add_row("steps", Text(steps_words(self.config, moment, speed)))
+        for name, words in self.rows.items():
+            table.add_row(name, Text(words or "…", style="" if words else "dim"))
+        done = share_done(self.config, moment)
+        bar = Table.grid(padding=(0, 2))
+        bar.add_column(ratio=1)
+        bar.add_column(no_wrap=True)
+        bar.add_row(ProgressBar(total=1.0, completed=done), Text(time_words(self.config, moment, speed)))
+        width = min(WIDTH, self.live.console.width)
+        return Frame(Group(bar, "", table), title=f"[bold]{self.title}[/]", title_align="left", width=width)
 
     def close(self) -> None:
         self.live.stop()
 
 
-def display(config: Config, title: str) -> Lines | Panel:
+def rows(config: Config) -> tuple[str, ...]:
+    """What is told beside steps and time, in this order."""
+    without_memory = isinstance(config.teacher, DRConfig)
+    return ("solved", "held out", *(("proposed",) if without_memory else ("buffer", "replayed")), "losses")
+
+
+def display(config: Config, title: str, before: Rates) -> Lines | Panel:
     """What suits where the output goes."""
-    return Panel(config, title) if sys.stdout.isatty() else Lines(config)
+    return Panel(config, title, before) if sys.stdout.isatty() else Lines(config)
 
 
-def facts(config: Config, moment: Moment) -> list[tuple[str, str]]:
-    """What to tell of a moment."""
-    record = moment.record
-    told = [
-        ("steps", f"{short(moment.steps)} of {short(config.run.total_steps)}"),
-        ("steps/s", short(record["steps_per_second"])),
-        ("time", f"{clock(moment.seconds)}, {clock(left(config, moment))} left"),
-        ("iterations", f"{moment.iteration:,} ({moment.trained:,} trained)"),
-    ]
-    told += [(f"solved {kind}", f"{rate:.0%}") for kind, rate in record.get("solve_rate", {}).items()]
-    if "buffer" in record:
-        told.append(("buffer", f"{record['buffer']['fill'] / record['buffer']['capacity']:.0%}"))
-    if "curriculum" in record:
-        told.append(("replayed are", curriculum(record["curriculum"])))
-    if "losses" in record:
-        told.append(("losses", " ".join(f"{n} {record['losses'][n]:.3g}" for n in ("policy", "value", "entropy"))))
+def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
+    """What a record tells, by row."""
+    told: dict[str, str] = {}
+    curriculum = record.get("curriculum", {})
+    if record.get("solve_rate"):
+        told["solved"] = ", ".join(f"{kind} {rate:.0%}" for kind, rate in record["solve_rate"].items())
     if "held_out" in record:
-        told.append(("held out", rates(record["held_out"])))
+        told["held out"] = rates(record["held_out"])
+    if "buffer" in record:
+        fill, capacity = record["buffer"]["fill"], record["buffer"]["capacity"]
+        told["buffer"] = f"{fill:,} of {capacity:,} problems"
+        told["buffer"] += f", {curriculum['solvable']:.0%} solvable" if "solvable" in curriculum else ""
+    if "states" in curriculum:
+        told["proposed" if isinstance(config.teacher, DRConfig) else "replayed"] = shape_words(curriculum)
+    if "losses" in record:
+        told["losses"] = ", ".join(f"{n} {record['losses'][n]:.3g}" for n in ("policy", "value", "entropy"))
     return told
 
 
-def curriculum(numbers: dict[str, Any]) -> str:
+def shape_words(curriculum: dict[str, Any]) -> str:
     """What is replayed, in a few words."""
-    words = {
-        "solvable": "solvable {:.0%}",
-        "states": "states {:.1f}",
-        "rooms": "rooms {:.1f}",
-        "objects": "objects {:.1f}",
-    }
-    return ", ".join(form.format(numbers[name]) for name, form in words.items() if name in numbers)
+    means = ", ".join(f"{curriculum[name]:.1f} {name}" for name in ("states", "rooms", "objects"))
+    return f"{curriculum['solvable_replayed']:.0%} solvable; {means}"
 
 
-def rates(held_out: dict[str, float]) -> str:
+def rates(held_out: Rates) -> str:
     """Solve rates by number of rooms."""
-    rooms = [(name.removeprefix("rooms_"), rate) for name, rate in held_out.items() if name.startswith("rooms_")]
-    each = ", ".join(f"{count} room{'s' * (count != '1')} {rate:.0%}" for count, rate in rooms)
+    rooms = by_rooms(held_out)
+    each = ", ".join(f"{words} {rate:.0%}" for words, rate in rooms.items())
     return f"{held_out['all']:.0%} ({each})" if len(rooms) > 1 else f"{held_out['all']:.0%}"
 
 
-def left(config: Config, moment: Moment) -> float:
+def by_rooms(held_out: Rates) -> dict[str, float]:
+    """`1 room`, `2 rooms`, … with their rates."""
+    counts = {name.removeprefix("rooms_"): rate for name, rate in held_out.items() if name.startswith("rooms_")}
+    return {f"{count} room{'s' * (count != '1')}": rate for count, rate in counts.items()}
+
+
+def steps_words(config: Config, moment: Moment, speed: float) -> str:
+    """Steps so far, and how fast they come."""
+    total = f" of {short(config.run.total_steps)}" if config.run.time_limit is None else ""
+    trained = f"{moment.iteration:,} iterations, {moment.trained:,} of them trained"
+    return f"{short(moment.steps)}{total}, {short(speed)}/s   {trained}"
+
+
+def time_words(config: Config, moment: Moment, speed: float) -> str:
+    return f"{clock(moment.seconds)} gone, {clock(left(config, moment, speed))} left"
+
+
+def progress_words(config: Config, moment: Moment, speed: float) -> str:
+    """Time and steps for a line."""
+    remains = clock(left(config, moment, speed))
+    return f"{clock(moment.seconds)} ({remains} left) | {short(moment.steps)} steps, {short(speed)}/s"
+
+
+def share_done(config: Config, moment: Moment) -> float:
+    """How much of the run is over, by steps or by the clock."""
+    by_clock = 0.0 if config.run.time_limit is None else moment.seconds / (60 * config.run.time_limit)
+    return min(1.0, max(moment.steps / config.run.total_steps, by_clock))
+
+
+def left(config: Config, moment: Moment, speed: float) -> float:
     """Seconds until the run ends, if it goes on as it does."""
-    by_steps = (config.run.total_steps - moment.steps) / moment.record["steps_per_second"]
+    by_steps = (config.run.total_steps - moment.steps) / max(speed, 1e-9)
     by_clock = float("inf") if config.run.time_limit is None else 60 * config.run.time_limit - moment.seconds
     return max(0.0, min(by_steps, by_clock))
 

@@ -11,7 +11,10 @@ from atlas.config import Config
 from atlas.errors import AtlasError, nearest
 from atlas.settings import dump, load
 
-OWN = ("config.yaml", "metrics.jsonl", "checkpoints", "snapshots", "damaged", "summary.json", "gallery")
+OWN = (
+    "config.yaml", "metrics.jsonl", "summary.json", "held_out.npz", "checkpoints", "damaged", "snapshots", "policies",
+    "gallery", "evaluations", "tensorboard",
+)  # fmt: skip
 """What a run writes, and all that `--overwrite` removes."""
 LOCK = "lock"
 
@@ -41,6 +44,18 @@ class RunFolder:
     @property
     def snapshots(self) -> Path:
         return self.path / "snapshots"
+
+    @property
+    def policies(self) -> Path:
+        return self.path / "policies"
+
+    @property
+    def gallery(self) -> Path:
+        return self.path / "gallery"
+
+    @property
+    def held_out_file(self) -> Path:
+        return self.path / "held_out.npz"
 
     @property
     def summary_file(self) -> Path:

@@ -1,7 +1,7 @@
 """A run from its folder's point of view: build it, restore it, let it go on, keep what it did."""
 
+import errno
 import json
-import os
 import signal
 import sys
 import time
@@ -16,13 +16,20 @@ import jax
 
 from atlas.build import build, env_steps, parts
 from atlas.config import Config
+from atlas.curriculum import Observer
 from atlas.fit import Hook, Moment, fit
-from atlas.heldout import Exam, held_out
+from atlas.heldout import Exam, HeldOut
 from atlas.runs.checkpoints import RATE, Checkpoints
-from atlas.runs.display import display, rates
-from atlas.runs.folder import RunFolder
+from atlas.runs.display import Rates, display, rates
+from atlas.runs.folder import RunError, RunFolder
+from atlas.runs.held_out import cache_folder, obtain
 from atlas.runs.metrics import JsonLines, Sink
+from atlas.runs.pictures import write_whole
+from atlas.runs.snapshots import Snapshots, forget_after
 from atlas.train import Trainer, TrainState
+
+LONG = 20.0
+"""Seconds of preparation that are worth a word."""
 
 
 @dataclass
@@ -35,9 +42,9 @@ class Result:
     seconds: float
     stopped: bool
     """It was asked to stop before its end."""
-    before: dict[str, float]
+    before: Rates
     """Held-out solve rates of the untrained student."""
-    after: dict[str, float]
+    after: Rates
 
     def plain(self) -> dict[str, Any]:
         return {**vars(self), "folder": str(self.folder)}
@@ -60,47 +67,66 @@ class Due:
 def go(folder: RunFolder, config: Config, sinks: tuple[Sink, ...] = (), quiet: bool = False) -> Result:
     """Train in a folder, from its last good checkpoint if there is one."""
     remember_compiled()
-    trainer, exam = build(config), Exam(parts(config), held_out(config))
-    with ExitStack() as closing:
+    trainer, made = build(config), parts(config)
+    with _disk(folder), ExitStack() as closing:
+        exam = Exam(made, _held_out(folder, config, quiet))
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
         closing.callback(checkpoints.close)
         state, seconds, before = _begin(trainer, config, checkpoints, exam, quiet)
-        writers = (JsonLines(folder.metrics_file, int(state.iterations)), *sinks)
+        iteration = int(state.iterations)
+        forget_after(folder, iteration)
+        result = Result(folder.path, iteration, _steps(config, state), seconds, False, before, before)
+        writers = (JsonLines(folder.metrics_file, iteration), *sinks)
         for writer in writers:
             closing.callback(writer.close)
-        result = Result(
-            folder.path,
-            int(state.iterations),
-            _steps(config, state),
-            seconds,
-            stopped=False,
-            before=before,
-            after=before,
-        )
-        hooks: list[Hook] = [_examine(config, exam, result), lambda moment: _write(writers, moment)]
+        snapshots = Snapshots(folder, config, Observer(config, trainer, made.world))
+        hooks: list[Hook] = [_look_on(config, exam, snapshots, result), lambda moment: _write(writers, moment)]
         if not quiet:
-            shown = display(config, str(folder.path))
+            shown = display(config, str(folder.path), before)
             closing.callback(shown.close)
             hooks.append(shown)
         hooks.append(_save(config, checkpoints, result))
         stop = closing.enter_context(stop_on_signals())
         fit(trainer, config, state, hooks, lambda: bool(stop), seconds)
         result.stopped = bool(stop)
-    folder.summary_file.write_text(json.dumps(result.plain(), indent=2) + "\n")
+    with _disk(folder):
+        write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
     return result
+
+
+@contextmanager
+def _disk(folder: RunFolder) -> Iterator[None]:
+    """Trouble with the disk as one sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
+        raise RunError(
+            f"cannot write to {folder.path}: {reason}; what was saved before is kept, and `atlas resume {folder.path}` "
+            "goes on from there"
+        ) from error
 
 
 def remember_compiled() -> None:
     """Keep compiled programs between processes, unless the user has arranged that already: resuming is then quick."""
     settings: Any = jax.config
     if settings.jax_compilation_cache_dir is None:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        settings.update("jax_compilation_cache_dir", str(home / "atlas" / "compiled"))
+        settings.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
+
+
+def _held_out(folder: RunFolder, config: Config, quiet: bool) -> HeldOut:
+    """The problems to be examined on; says how long they took if that was long."""
+    started = time.monotonic()
+    chosen = obtain(folder.held_out_file, config)
+    took = time.monotonic() - started
+    if took >= LONG and not quiet:
+        print(f"{len(chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept", flush=True)
+    return chosen
 
 
 def _begin(
     trainer: Trainer, config: Config, checkpoints: Checkpoints, exam: Exam, quiet: bool
-) -> tuple[TrainState, float, dict[str, float]]:
+) -> tuple[TrainState, float, Rates]:
     """The state to start from, the seconds spent so far, and what the untrained student could do."""
     start = jax.jit(trainer.init)
     key = jax.random.key(config.run.seed)
@@ -108,7 +134,8 @@ def _begin(
         state = start(key)
         before = exam.rates(state.params, 0)
         if not quiet:
-            print(f"untrained, held out: {rates(before)} within {exam.chosen.step_limit} steps", flush=True)
+            words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
+            print(f"untrained, held out: {words}", flush=True)
         return state, 0.0, before
     iteration, state, passed = checkpoints.restore_latest(jax.eval_shape(start, key))
     for sentence in passed:
@@ -121,15 +148,21 @@ def _steps(config: Config, state: TrainState) -> int:
     return env_steps(config, int(state.iterations), int(state.trained))
 
 
-def _examine(config: Config, exam: Exam, result: Result) -> Hook:
-    """Now and then, and at the end, see how the student does on held-out problems."""
+def _look_on(config: Config, exam: Exam, snapshots: Snapshots, result: Result) -> Hook:
+    """Now and then, and at the end: how does the student do on held-out problems, and what does the teacher replay?"""
     due = Due(config.run.snapshot_every)
 
-    def examine(moment: Moment) -> None:
-        if due(moment):
-            result.after = moment.record["held_out"] = exam.rates(moment.state.params, moment.iteration)
+    def look_on(moment: Moment) -> None:
+        if not due(moment):
+            return
+        started = time.monotonic()
+        result.after = moment.record["held_out"] = exam.rates(moment.state.params, moment.iteration)
+        examined = time.monotonic()
+        moment.record["curriculum"] = snapshots.take(moment)
+        spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
+        moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
-    return examine
+    return look_on
 
 
 def _write(writers: tuple[Sink, ...], moment: Moment) -> None:

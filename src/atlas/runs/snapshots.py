@@ -1,0 +1,119 @@
+"""What a run leaves behind at each snapshot: example problems, the parameters alone, and a picture."""
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from atlas.config import Config
+from atlas.curriculum import Curriculum, Observer, examples
+from atlas.fit import Moment
+from atlas.lineage import ancestry, tell_edits
+from atlas.runs.bulk import save_bulk
+from atlas.runs.folder import RunFolder
+from atlas.runs.gallery import CARDS, LATEST, contact_sheet
+from atlas.runs.pictures import save_picture
+from atlas.runs.policy import save_parameters
+from atlas.settings import to_plain
+
+EXAMPLES: Final = 48
+"""Problems kept in a snapshot."""
+FOLDERS: Final = ("snapshots", "policies", "gallery")
+
+
+class Snapshots:
+    """Writes snapshots into a run's folder."""
+
+    def __init__(self, folder: RunFolder, config: Config, observer: Observer) -> None:
+        self.folder, self.config, self.observer = folder, config, observer
+        self.complaint = ""
+
+    def take(self, moment: Moment) -> dict[str, Any]:
+        """Look at the curriculum and keep some of it; returns the record for the metrics."""
+        seen = self.observer.look(moment.state.teacher, moment.iteration)
+        record = self.observer.measure(seen, moment.iteration)
+        when = {"iteration": moment.iteration, "steps": moment.steps, "seconds": round(moment.seconds, 3)}
+        save_parameters(self.folder.policies / f"{stem(moment.iteration)}.npz", moment.state.params, when)
+        if len(seen):
+            some = examples(seen, moment.iteration, EXAMPLES)
+            facts = tell(some, self.observer.edit_names)
+            self._keep(some, facts, when)
+            self._draw(some, facts, when)
+        return record
+
+    def _keep(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
+        settings = {**when, "config": to_plain(self.config), "examples": facts}
+        path = self.folder.snapshots / f"{stem(when['iteration'])}.npz"
+        names = [f"problem-{fact['number']}" for fact in facts]
+        save_bulk(some.problems, path, settings, self.config.run.seed, _distinct(names), notes=list(map(note, facts)))
+
+    def _draw(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
+        """A picture that fails is told of once, and training goes on without it."""
+        try:
+            chosen = spread(len(some), CARDS)
+            sheet = contact_sheet(some.rows(chosen).problems, [facts[i] for i in chosen], when)
+            for name in (stem(when["iteration"]) + ".png", LATEST):
+                save_picture(sheet, self.folder.gallery / name)
+        except Exception as error:
+            complaint = f"the gallery could not be drawn ({type(error).__name__}: {error}); training goes on"
+            if complaint != self.complaint:
+                print(f"atlas: {complaint}", file=sys.stderr)
+            self.complaint = complaint
+
+
+def stem(iteration: int) -> str:
+    """The name of a snapshot's files, which sort by time."""
+    return f"{iteration:09d}"
+
+
+def spread(count: int, wanted: int) -> np.ndarray:
+    """Places evenly over a list, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(int))
+
+
+def tell(some: Curriculum, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """What is known of each example, as plain values."""
+    rows = [some.rows(np.array([i])) for i in range(len(some))]
+    return [_fact(row, names) for row in rows]
+
+
+def _fact(row: Curriculum, names: tuple[str, ...]) -> dict[str, Any]:
+    lineage = type(row.lineage).unchecked(**{name: value[0] for name, value in vars(row.lineage).items()})
+    return {
+        "number": int(lineage.number),
+        "probability": float(row.probability[0]),
+        "score": float(row.score[0]),
+        "attempts": int(row.attempts[0]),
+        "solves": int(row.solves[0]),
+        "generation": int(lineage.generation),
+        "edits": tell_edits(lineage, names),
+        "parent": int(lineage.parent),
+    }
+
+
+def note(fact: dict[str, Any]) -> str:
+    """The facts of an example in a line or two."""
+    played = f"solved {fact['solves']:,} of {fact['attempts']:,}" if fact["attempts"] else "not played yet"
+    return (
+        f"Replayed with probability {fact['probability']:.2%}; {played}; score {fact['score']:.3g}; {ancestry(fact)}."
+    )
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """No two alike: a buffer may hold a problem under one number only, but files insist."""
+    return [name if names.index(name) == place else f"{name}-{place}" for place, name in enumerate(names)]
+
+
+def forget_after(folder: RunFolder, iteration: int) -> None:
+    """Remove the snapshots beyond an iteration: they are about to be taken again."""
+    for name in FOLDERS:
+        for path in (folder.path / name).glob("*"):
+            if path.stem.isdigit() and int(path.stem) > iteration:
+                path.unlink()
+
+
+def latest_picture(folder: Path) -> Path | None:
+    """The last contact sheet of a run, if there is one."""
+    path = folder / "gallery" / LATEST
+    return path if path.exists() else None
