@@ -101,11 +101,20 @@ class Pair:
 
 def pairs_in_list(document: Document) -> Iterator[Pair]:
     """The pairs that a list names, looked for below the file's folder and each folder above it."""
+    return (pair_of_entry(document, node) for node in list_entries(document))
+
+
+def list_entries(document: Document) -> list[yaml.Node]:
+    """The entries of a list, each for one pair."""
     assert isinstance(document.node, yaml.SequenceNode)
-    for node in document.node.value:
-        entry = document.value(node)
-        level, task = (_find(document, node, str(entry[key])) for key in PAIR_KEYS)
-        yield Pair(str(entry.get("name", level.stem)), level, task)
+    return document.node.value
+
+
+def pair_of_entry(document: Document, node: yaml.Node) -> Pair:
+    """The pair that one entry of a list names."""
+    entry = document.value(node)
+    level, task = (_find(document, node, str(entry[key])) for key in PAIR_KEYS)
+    return Pair(str(entry.get("name", level.stem)), level, task)
 
 
 def _find(document: Document, node: yaml.Node, relative: str) -> Path:
@@ -122,7 +131,12 @@ def is_folder(path: Path) -> bool:
 
 def pairs_in_folder(path: Path) -> Iterator[Pair]:
     """Every level with the task of the same name."""
-    return map(pair_of_level, sorted((path / "levels").rglob("*.yaml")))
+    return map(pair_of_level, levels_in_folder(path))
+
+
+def levels_in_folder(path: Path) -> list[Path]:
+    """The level files of a folder."""
+    return sorted((path / "levels").rglob("*.yaml"))
 
 
 def pair_of_level(level: Path) -> Pair:

@@ -17,7 +17,8 @@ A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: �
 a folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,18 +40,43 @@ YAML_SUFFIXES: Final = (".yaml", ".yml")
 SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
 
 
-def load(path: Path | str) -> list[NamedProblem]:
-    """All problems of a file, a set or a folder, with their names; no two are called the same."""
+def load(path: Path | str, bad: list[str] | None = None) -> list[NamedProblem]:
+    """All problems of a file, a set or a folder, with their names; no two are called the same.
+
+    Where a list is given for what is bad, a file or document that cannot be read puts a sentence there, and the others
+    are read.
+    """
     path = _existing(path)
-    problems = list(_in_folder(path) if path.is_dir() else _in_file(path, path.stem))
+    problems = [problem for read in _readers(path) for problem in _read(read, bad)]
     if not problems:
-        raise AtlasError(f"{path}: holds no problems")
+        first = f" that can be read ({bad[0]})" if bad else ""
+        raise AtlasError(f"{path}: holds no problems{first}")
     seen: dict[str, str] = {}
     for problem in problems:
         if problem.name in seen:
             raise AtlasError(f"{problem.source}: a problem in {seen[problem.name]} is called '{problem.name}' too")
         seen[problem.name] = problem.source
     return problems
+
+
+Reader = Callable[[], "Iterable[NamedProblem | Reader]"]
+"""Reads a part of a set: problems, or smaller parts to be read on their own."""
+
+
+def _read(read: Reader, bad: list[str] | None) -> Iterator[NamedProblem]:
+    """All problems of a part. Parts fail each for itself."""
+    try:
+        found = list(read())
+    except (AtlasError, OSError) as error:
+        if bad is None:
+            raise
+        bad.append(str(error))
+        return
+    for one in found:
+        if isinstance(one, NamedProblem):
+            yield one
+        else:
+            yield from _read(one, bad)
 
 
 def _existing(path: Path | str) -> Path:
@@ -60,31 +86,44 @@ def _existing(path: Path | str) -> Path:
     return path
 
 
-def _in_folder(path: Path, prefix: str = "") -> Iterator[NamedProblem]:
-    if authors.is_folder(path):
-        yield from (_from_pair(pair, prefix) for pair in authors.pairs_in_folder(path))
-        return
-    for entry in sorted(path.iterdir()):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            yield from _in_folder(entry, f"{prefix}{entry.name}/")
-        elif entry.suffix in SUFFIXES:
-            yield from _in_file(entry, prefix + entry.stem)
+def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
+    """What a path consists of."""
+    if not path.is_dir():
+        yield partial(_in_file, path, prefix + path.stem)
+    elif authors.is_folder(path):
+        for level in authors.levels_in_folder(path):
+            yield partial(_from_level, level, prefix)
+    else:
+        for entry in sorted(path.iterdir()):
+            if entry.is_dir() and not entry.name.startswith("."):
+                yield from _readers(entry, f"{prefix}{entry.name}/")
+            elif entry.suffix in SUFFIXES and not entry.name.startswith("."):
+                yield partial(_in_file, entry, prefix + entry.stem)
 
 
-def _in_file(path: Path, name: str) -> Iterator[NamedProblem]:
+def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
-        yield from bulk.load_bulk(path).named(str(path))
-        return
+        return bulk.load_bulk(path).named(str(path))
     documents = read_documents(path)
-    for document in documents:
-        if authors.is_list(document):
-            yield from map(_from_pair, authors.pairs_in_list(document))
-        elif authors.is_level(document):
-            yield _from_pair(authors.pair_of_level(path))
-        else:
-            yield _problem(document, name if len(documents) == 1 else f"{name}-{document.number}")
+    return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
+
+
+def _in_document(document: Document, name: str) -> Iterator[Reader]:
+    if authors.is_list(document):
+        for node in authors.list_entries(document):
+            yield partial(_from_entry, document, node)
+    elif authors.is_level(document):
+        yield partial(_from_level, document.path)
+    else:
+        yield lambda: [_problem(document, name)]
+
+
+def _from_level(level: Path, prefix: str = "") -> list[NamedProblem]:
+    return [_from_pair(authors.pair_of_level(level), prefix)]
+
+
+def _from_entry(document: Document, node: yaml.Node) -> list[NamedProblem]:
+    return [_from_pair(authors.pair_of_entry(document, node))]
 
 
 def _from_pair(pair: authors.Pair, prefix: str = "") -> NamedProblem:
