@@ -8,7 +8,7 @@ the order in which they were drawn, so neither the number of processes nor the m
 import hashlib
 import itertools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from typing import Any, Final, Literal
@@ -73,7 +73,7 @@ RECIPES: Final = {
             "cvar-dag", "10,000 problems whose tasks are acyclic graphs", "dag", 10_000, False, ""
         ),
         Recipe(
-            "validation", "300 sequential problems: rooms x objects x lengths, five of each", "sequential", 300, True, ""
+            "validation", "300 sequential problems: rooms x objects x lengths x 5", "sequential", 300, True, ""
         ),
     )
 }  # fmt: skip
@@ -128,11 +128,9 @@ Waiting = dict[int, list[Problem]]
 def _draw(recipe: Recipe, seed: int, turn: int, seen: set[Any]) -> Waiting:
     """New problems, none of which was seen before, by cell."""
     config = settings("level", recipe.tasks, ROOMS)
-    batch = jax.device_get(sample_batch(config, DRAWN, zlib.crc32(f"{recipe.name} {seed} {turn}".encode())))
-    leaves, tree = jax.tree.flatten(batch)
+    batch = sample_batch(config, DRAWN, zlib.crc32(f"{recipe.name} {seed} {turn}".encode()))
     waiting: Waiting = {}
-    for cell, *row in zip(_cells(recipe, batch), *leaves, strict=True):
-        problem = jax.tree.unflatten(tree, row)
+    for cell, problem in zip(_cells(recipe, batch), one_by_one(batch), strict=True):
         if cell >= 0 and (same := identity(problem)) not in seen:
             seen.add(same)
             waiting.setdefault(int(cell), []).append(problem)
@@ -219,12 +217,19 @@ def _band(rooms: int, objects: int) -> str:
     return next(name for name, (_, high) in zip(BAND_NAMES, BANDS[int(rooms)], strict=True) if objects <= high)
 
 
-def fingerprint(problems: Problem) -> str:
-    """SHA-256 of the levels and tasks of a batch, whatever they are called and wherever they came from."""
+def fingerprint(problems: Iterable[Problem]) -> str:
+    """SHA-256 of some problems in their order, whatever they are called and wherever they came from."""
     digest = hashlib.sha256()
-    for half in (problems.level, problems.task):
-        for field in fields(half):
-            array = np.ascontiguousarray(getattr(half, field.name))
-            digest.update(f"{field.name} {array.dtype.str} {array.shape}".encode())
-            digest.update(array.tobytes())
+    for problem in problems:
+        for half in (problem.level, problem.task):
+            for field in fields(half):
+                array = np.ascontiguousarray(getattr(half, field.name))
+                digest.update(f"{field.name} {array.dtype.str} {array.shape}".encode())
+                digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+def one_by_one(batch: Problem) -> Iterator[Problem]:
+    """The problems of a batch."""
+    leaves, tree = jax.tree.flatten(jax.device_get(batch))
+    return (jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True))

@@ -1,0 +1,103 @@
+"""Sets by name or path: the ones that come with ATLAS, the ones that are built on first use, and any file or folder."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from atlas.errors import AtlasError, nearest
+from atlas.runs.bulk import load_bulk, save_bulk
+from atlas.runs.named import NamedProblem
+from atlas.runs.problem_files import load
+from atlas.sets import HAND_FINGERPRINT, RECIPES, Built, Recipe, build, fingerprint
+from atlas.solve.many import Progress, silent
+
+HAND: Final = "hand"
+NAMES: Final = (HAND, *RECIPES)
+
+
+@dataclass(frozen=True, eq=False)
+class ProblemSet:
+    """Problems to put policies to."""
+
+    name: str
+    path: Path
+    problems: list[NamedProblem]
+    fingerprint: str
+    plan_lengths: list[int] | None
+    """How long the prover's plans are, where the file says."""
+    bad: list[str]
+    """What could not be read, in sentences."""
+
+
+def cache_folder() -> Path:
+    """Where things that can be made again are kept for this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas"
+
+
+def hand_folder() -> Path:
+    """The problems designed by hand: inside an installed package, or beside the source."""
+    inside, beside = Path(__file__).parents[1] / HAND, Path(__file__).parents[3] / "problems" / HAND
+    folder = inside if inside.is_dir() else beside
+    if not folder.is_dir():
+        raise AtlasError(f"the problems designed by hand are neither in {inside} nor in {beside}")
+    return folder
+
+
+def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) -> ProblemSet:
+    """A set by its name or its path. Named sets are compared with what they must be; those not there yet are built."""
+    if given == HAND and not Path(given).exists():
+        return _verified(_read(HAND, hand_folder(), skip_bad), HAND_FINGERPRINT)
+    if given in RECIPES and not Path(given).exists():
+        recipe = RECIPES[given]
+        return _verified(_read(given, _built(recipe, progress), skip_bad), recipe.fingerprint)
+    path = Path(given)
+    if not path.exists():
+        hint = nearest(given, NAMES) or f"; sets are called {', '.join(NAMES)}"
+        raise AtlasError(f"{given} is neither a file or folder nor the name of a set{hint}")
+    return _read(path.resolve().stem, path, skip_bad)
+
+
+def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
+    if path.suffix == ".npz":
+        bulk = load_bulk(path)
+        problems, plans = bulk.named(str(path)), bulk.settings.get("plan_lengths")
+        return ProblemSet(name, path, problems, fingerprint(problems), plans, [])
+    bad: list[str] = []
+    try:
+        problems = load(path, bad if skip_bad else None)
+    except AtlasError as error:
+        hint = "" if skip_bad else " (--skip-bad goes on without what cannot be read)"
+        raise AtlasError(f"{error}{hint}") from None
+    return ProblemSet(name, path, problems, fingerprint(problems), None, bad)
+
+
+def _verified(found: ProblemSet, expected: str) -> ProblemSet:
+    """A named set, if it is the one that results are reported on."""
+    if found.fingerprint != expected:
+        raise AtlasError(
+            f"{found.path} is not the set '{found.name}' that results are reported on: its fingerprint is "
+            f"{found.fingerprint[:12]}…, not {expected[:12]}…; to use it all the same, give it as a path"
+        )
+    return found
+
+
+def built_path(recipe: Recipe) -> Path:
+    """Where the set of a recipe is kept once it was built. Another recipe gets another file."""
+    return cache_folder() / "sets" / f"{recipe.name}-{recipe.fingerprint[:12]}.npz"
+
+
+def _built(recipe: Recipe, progress: Progress) -> Path:
+    path = built_path(recipe)
+    if not path.exists():
+        print(f"atlas: building the set {recipe.name} into {path}: this happens once", file=sys.stderr)
+        write_set(recipe, path, progress=progress)
+    return path
+
+
+def write_set(recipe: Recipe, path: Path, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
+    """Build a set and write it as one compressed file."""
+    built = build(recipe, seed, workers, progress)
+    save_bulk(built.problems, path, built.settings, seed, built.names, built.tags)
+    return built
