@@ -6,7 +6,7 @@ and the time alone: the number of lanes and the company a problem is in play no 
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,7 @@ class Moment(Struct):
     """A number between 0 and 1 that settles what is left to chance."""
 
 
+@runtime_checkable
 class Actor(Protocol):
     """Whoever chooses the actions: a student, or a script."""
 
