@@ -200,6 +200,12 @@ def svg_level(level: Level, tile: int = 32, highlight: bool = True) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">\n' + "\n".join(parts) + "\n</svg>\n"
 
 
+def svg_symbols(codes: Iterable[int]) -> str:
+    """Symbols `cellN` of cells and `agent0` … `agent3` of the agent by direction, for pictures that share them."""
+    agents = (f'<symbol id="agent{d}" viewBox="0 0 1 1">{_svg_shapes(agent_shapes(d))}</symbol>' for d in range(4))
+    return "\n".join([*map(_svg_symbol, codes), *agents])
+
+
 def _svg_symbol(code: int) -> str:
     return f'<symbol id="cell{code}" viewBox="0 0 1 1">{_svg_shapes(cell_shapes(code))}</symbol>'
 

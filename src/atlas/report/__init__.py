@@ -1,0 +1,1 @@
+"""One page about runs, made from their folders alone: curves, tables, curriculum, episodes."""
