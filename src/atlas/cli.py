@@ -14,6 +14,7 @@ from atlas.errors import AtlasError, nearest
 COMMANDS: dict[str, str] = {
     "train": "train a student on problems that a teacher proposes",
     "resume": "go on with a run that was stopped",
+    "eval": "how good trained policies are on a set of problems, and where they fail",
     "report": "one page about one or several runs: curves, tables, curriculum, episodes",
     "watch": "see a trained policy play a problem, in the terminal or as a film",
     "sample": "draw problems or levels, and show or write them",
@@ -23,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "play": "play a problem with the keyboard",
     "solve": "decide whether problems can be solved, and how",
     "lint": "look for mistakes in a set of problems",
+    "sets": "the sets that policies are compared on: list, build, verify",
     "presets": "list the experiments that come with ATLAS, or print one whole",
 }
 """Subcommand -> one line of help. Its code is `atlas.commands.<name>.main(argv) -> int`."""

@@ -67,17 +67,32 @@ RECIPES: Final = {
     recipe.name: recipe
     for recipe in (
         Recipe(
-            "cvar-sequential", "10,000 problems with sequential tasks", "sequential", 10_000, False, ""
+            name="cvar-sequential",
+            about="problems with sequential tasks, as training draws them",
+            tasks="sequential",
+            count=10_000,
+            balanced=False,
+            fingerprint="6740fba3dfb4f51174ed170d2b49e725038e23b9286e4a4df31882cad458ba9d",
         ),
         Recipe(
-            "cvar-dag", "10,000 problems whose tasks are acyclic graphs", "dag", 10_000, False, ""
+            name="cvar-dag",
+            about="problems whose tasks are acyclic graphs, as training draws them",
+            tasks="dag",
+            count=10_000,
+            balanced=False,
+            fingerprint="36b94148153d6d8e74570bc4fa129e4951e4ff95416e70f70b7cc3f17370685e",
         ),
         Recipe(
-            "validation", "300 sequential problems: rooms x objects x lengths x 5", "sequential", 300, True, ""
+            name="validation",
+            about="sequential problems, five for each number of rooms, band of objects and length",
+            tasks="sequential",
+            count=300,
+            balanced=True,
+            fingerprint="048be214f91254fa685e1e5cb19c168add151cac9270157cee3be3515f6b23c1",
         ),
     )
-}  # fmt: skip
-HAND_FINGERPRINT: Final = ""
+}
+HAND_FINGERPRINT: Final = "b2baaa1ec91ec5229146ae9557b48802bd3d77c11f0a5234c65b6da42e0b6608"
 """Of the problems in `hand`."""
 
 

@@ -1,17 +1,18 @@
 """Sets by name or path: the ones that come with ATLAS, the ones that are built on first use, and any file or folder."""
 
-import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from atlas.errors import AtlasError, nearest
-from atlas.runs.bulk import load_bulk, save_bulk
+from atlas.runs.bulk import Bulk, load_bulk, save_bulk
+from atlas.runs.held_out import cache_folder
 from atlas.runs.named import NamedProblem
 from atlas.runs.problem_files import load
 from atlas.sets import HAND_FINGERPRINT, RECIPES, Built, Recipe, build, fingerprint
 from atlas.solve.many import Progress, silent
+from atlas.solve.prove import STEP_LIMIT
 
 HAND: Final = "hand"
 NAMES: Final = (HAND, *RECIPES)
@@ -27,13 +28,10 @@ class ProblemSet:
     fingerprint: str
     plan_lengths: list[int] | None
     """How long the prover's plans are, where the file says."""
+    step_limit: int
+    """Steps that an attempt may take: what the file says (a run's own problems), else 512."""
     bad: list[str]
     """What could not be read, in sentences."""
-
-
-def cache_folder() -> Path:
-    """Where things that can be made again are kept for this user."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas"
 
 
 def hand_folder() -> Path:
@@ -61,16 +59,20 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
 
 def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
     if path.suffix == ".npz":
-        bulk = load_bulk(path)
-        problems, plans = bulk.named(str(path)), bulk.settings.get("plan_lengths")
-        return ProblemSet(name, path, problems, fingerprint(problems), plans, [])
+        return _from_bulk(name, path, load_bulk(path))
     bad: list[str] = []
     try:
         problems = load(path, bad if skip_bad else None)
     except AtlasError as error:
         hint = "" if skip_bad else " (--skip-bad goes on without what cannot be read)"
         raise AtlasError(f"{error}{hint}") from None
-    return ProblemSet(name, path, problems, fingerprint(problems), None, bad)
+    return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)
+
+
+def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
+    problems, about = bulk.named(str(path)), bulk.settings
+    limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
+    return ProblemSet(name, path, problems, fingerprint(problems), about.get("plan_lengths"), limit, [])
 
 
 def _verified(found: ProblemSet, expected: str) -> ProblemSet:
