@@ -16,6 +16,8 @@ WORST: Final = 15
 """Problems that are shown unless all are asked for."""
 SHOWN_ALPHAS: Final = (1, 5, 10, 20, 50)
 ONE_ALPHA: Final = 10
+WIDE: Final = 110
+"""Columns of a terminal that has room for tags."""
 AGGREGATES: Final = {"iqm": "IQM", "mean": "mean", "median": "median"}
 
 
@@ -24,7 +26,7 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
     console = Console(highlight=False)
     rows = _over_runs(content["runs"])
     console.print(_headline(content))
-    console.print(_problems(rows if everything else rows[:WORST]))
+    console.print(_problems(rows if everything else rows[:WORST], console.width >= WIDE))
     if not everything and len(rows) > WORST:
         left = rows[WORST:]
         console.print(f"… and {len(left)} more, solved at {_span(left)} (--all shows them)")
@@ -78,11 +80,13 @@ def _table(*headings: str) -> Table:
     return table
 
 
-def _problems(rows: list[Plain]) -> Table:
-    table = _table("problem", "solved", "95 %", "rooms", "states", "steps", "plan", "tags")
+def _problems(rows: list[Plain], wide: bool) -> Table:
+    """A row for each problem; its tags where there is room for them."""
+    headings = ("problem", "solved", "95 %", "rooms", "states", "steps", "plan", "tags")
+    table = _table(*headings[: None if wide else -1])
     for row in rows:
         colour = "red" if row["rate"] < 0.25 else "yellow" if row["rate"] < 0.75 else "green"
-        table.add_row(
+        cells = (
             escape(row["name"]),
             f"[{colour}]{_percent(row['rate'])}[/]",
             _interval(row["low"], row["high"]),
@@ -92,6 +96,7 @@ def _problems(rows: list[Plain]) -> Table:
             str(row["plan_length"] or "–"),
             f"[dim]{escape(' '.join(_told(row['tags'])))}[/]",
         )
+        table.add_row(*cells[: len(table.columns)])
     return table
 
 
