@@ -136,10 +136,14 @@ def merge(body: Body, gone: Int[Array, ""], into: Int[Array, ""]) -> Body:
 
 
 def end_at(body: Body, state: Int[Array, ""]) -> Body:
-    """Let a state accept: its edges go."""
+    """Let a state accept: its edges go, all of them, so that none is left with a stale negation."""
     here = numbers(body) == state
-    body = drop_edges(body, jnp.broadcast_to(~here[:, None], body.target.shape))
-    return body.replace(outcome=jnp.where(here, jnp.int8(ACCEPTED), body.outcome))
+    return Body(
+        target=jnp.where(here[:, None], NO_EDGE, body.target),
+        guard=jnp.where(here[:, None, None], NO_LITERAL, body.guard),
+        call=jnp.where(here[:, None], NO_EDGE, body.call),
+        outcome=jnp.where(here, jnp.int8(ACCEPTED), body.outcome),
+    )
 
 
 def prefix(body: Body, state: Int[Array, ""]) -> Body:
