@@ -32,8 +32,8 @@ class Pace:
         self.seen: deque[tuple[float, int]] = deque()
 
     def __call__(self, moment: Moment) -> float:
-        if not self.seen:  # the first call alone tells little, but it is all there is
-            self.seen.append((moment.seconds - moment.steps / moment.record["steps_per_second"], 0))
+        if not self.seen:  # the first call has no other before it, but knows how fast it was
+            self.seen.append((moment.seconds - 1.0, moment.steps - int(moment.record["steps_per_second"])))
         self.seen.append((moment.seconds, moment.steps))
         while len(self.seen) > 2 and moment.seconds - self.seen[1][0] >= WINDOW:
             self.seen.popleft()
@@ -68,13 +68,15 @@ class Panel:
         self.config, self.title, self.before = config, title, before
         self.pace = Pace()
         self.rows = dict.fromkeys(rows(config), "")
+        self.curriculum: dict[str, Any] = {}
         self.rows["held out"] = f"{rates(before)}, untrained"
         console = console or Console()
         self.live = Live(Text(""), console=console, refresh_per_second=4, vertical_overflow="visible")
         self.live.start()
 
     def __call__(self, moment: Moment) -> None:
-        told = facts(self.config, moment.record)
+        self.curriculum = moment.record.get("curriculum", self.curriculum)
+        told = facts(self.config, moment.record | {"curriculum": self.curriculum})
         if "held out" in told:
             told["held out"] += f"   (untrained {self.before['all']:.0%})"
         self.rows |= {name: words for name, words in told.items() if name in self.rows}

@@ -1,7 +1,7 @@
 """A contact sheet of example problems: each with its level, its task as a machine, and how the student fares on it."""
 
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 from PIL import Image, ImageDraw, ImageFont
@@ -26,8 +26,8 @@ TILES: Final = (24, 8)
 """Largest and smallest tile of a level."""
 PAGE, CARD, EDGE = "#f1f3f5", "#ffffff", "#dee2e6"
 INK, SOFT, GOOD, FAIR, BAD = "#212529", "#868e96", "#2f9e44", "#f08c00", "#e03131"
-LINES: Final = 7
-"""Lines of text beside a level."""
+LINES: Final = 6
+"""Lines of small text beside a level."""
 
 
 def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any]) -> Image.Image:
@@ -57,17 +57,22 @@ def _title(page: Image.Image, when: dict[str, Any]) -> None:
 def _place(page: Image.Image, card: Image.Image, corner: tuple[int, int], height: int) -> None:
     x, y = corner
     ImageDraw.Draw(page).rounded_rectangle((x, y, x + WIDTH, y + height), 8, CARD, EDGE, 1)
-    page.paste(card, (x + 2, y + 2))
+    page.paste(card.crop((0, 0, card.width, min(card.height, height - 4))), (x + 2, y + 2))
 
 
 def _card(problem: Problem, fact: dict[str, Any]) -> Image.Image:
     """The level on the left, words on the right, the machine below."""
     level, machine = _level(problem), _machine(problem)
-    above = max(level.height, LEVEL_BOX[1] if fact["edits"] else 96)
-    card = Image.new("RGB", (WIDTH - 4, PADDING + above + PADDING + machine.height + PADDING), CARD)
+    left = PADDING + level.width + PADDING
+    words = _words(problem, fact, WIDTH - left - PADDING)
+    above = PADDING + max(level.height, sum(line.height for line in words)) + PADDING // 2
+    card = Image.new("RGB", (WIDTH - 4, above + machine.height + PADDING // 2), CARD)
     card.paste(level, (PADDING, PADDING))
-    _words(card, problem, fact, PADDING + level.width + PADDING)
-    card.paste(machine, (PADDING // 2, PADDING + above + PADDING))
+    pen, y = ImageDraw.Draw(card), PADDING
+    for line in words:
+        pen.text((left, y), line.words, line.colour, _font(line.size))
+        y += line.height
+    card.paste(machine, (PADDING // 2, above))
     return card
 
 
@@ -86,22 +91,25 @@ def _machine(problem: Problem) -> Image.Image:
     return drawn if shrink == 1.0 else drawn.resize(size, Image.Resampling.LANCZOS)
 
 
-def _words(card: Image.Image, problem: Problem, fact: dict[str, Any], left: int) -> None:
-    pen, room = ImageDraw.Draw(card), card.width - left - PADDING
-    y = PADDING
-    for words, colour, size in _figures(fact):
-        pen.text((left, y), words, colour, _font(size))
-        y += size + 8
+class _Line(NamedTuple):
+    words: str
+    colour: str
+    size: int
+
+    @property
+    def height(self) -> int:
+        return round(1.45 * self.size)
+
+
+def _words(problem: Problem, fact: dict[str, Any], width: int) -> list[_Line]:
+    """How the student fares, the task in a sentence, and the edits that made the problem."""
     told = explain(problem.task, VOCABULARY)
-    lines = [(line, INK) for line in _wrap(told, room, 2)] if is_prose(told) else []
-    history = ", ".join(fact["edits"])
-    lines += [(line, SOFT) for line in _wrap(history, room, LINES - len(lines) - 2)]
-    for line, colour in lines:
-        pen.text((left, y), line, colour, _font(13))
-        y += 18
+    lines = [_Line(line, INK, 13) for line in _wrap(told, width, 3)] if is_prose(told) else []
+    history = _wrap(", ".join(fact["edits"]), width, LINES - len(lines))
+    return [*_figures(fact), *lines, *(_Line(line, SOFT, 13) for line in history)]
 
 
-def _figures(fact: dict[str, Any]) -> list[tuple[str, str, int]]:
+def _figures(fact: dict[str, Any]) -> list[_Line]:
     """How often it is solved and drawn, and where it came from."""
     rate = fact["solves"] / max(fact["attempts"], 1)
     colour = GOOD if rate >= 0.5 else FAIR if fact["solves"] else BAD
@@ -109,8 +117,8 @@ def _figures(fact: dict[str, Any]) -> list[tuple[str, str, int]]:
     count = len(fact["edits"])
     made = "sampled" if fact["parent"] < 0 else f"{count} edit{'s' * (count != 1)}, generation {fact['generation']}"
     return [
-        (solved, colour if fact["attempts"] else SOFT, 17),
-        (f"probability {fact['probability']:.2%}, {made}", INK, 14),
+        _Line(solved, colour if fact["attempts"] else SOFT, 17),
+        _Line(f"probability {fact['probability']:.2g}, {made}", INK, 14),
     ]
 
 

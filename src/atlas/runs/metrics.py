@@ -5,13 +5,14 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 from atlas.errors import AtlasError
 
 Record = dict[str, Any]
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Somewhere records go."""
 

@@ -1,5 +1,6 @@
 """What a run leaves behind at each snapshot: example problems, the parameters alone, and a picture."""
 
+import io
 import sys
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,7 @@ from atlas.lineage import ancestry, tell_edits
 from atlas.runs.bulk import save_bulk
 from atlas.runs.folder import RunFolder
 from atlas.runs.gallery import CARDS, LATEST, contact_sheet
-from atlas.runs.pictures import save_picture
+from atlas.runs.pictures import write_whole
 from atlas.runs.policy import save_parameters
 from atlas.settings import to_plain
 
@@ -53,8 +54,10 @@ class Snapshots:
         try:
             chosen = spread(len(some), CARDS)
             sheet = contact_sheet(some.rows(chosen).problems, [facts[i] for i in chosen], when)
+            buffer = io.BytesIO()
+            sheet.save(buffer, "PNG")  # not optimised: a quarter of a second saves two percent of the file
             for name in (stem(when["iteration"]) + ".png", LATEST):
-                save_picture(sheet, self.folder.gallery / name)
+                write_whole(self.folder.gallery / name, buffer.getvalue())
         except Exception as error:
             complaint = f"the gallery could not be drawn ({type(error).__name__}: {error}); training goes on"
             if complaint != self.complaint:

@@ -1,0 +1,114 @@
+"""What is shown while a run goes on: rows that stay in place, and plain lines for logs."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from atlas.config import Config
+from atlas.fit import Moment
+from atlas.presets import TINY
+from atlas.runs.display import Lines, Pace, Panel, clock, left, rates, share_done, short
+from atlas.train import TrainState
+
+NO_STATE = object.__new__(TrainState)
+"""Nobody looks into it here."""
+BEFORE = {"all": 0.2, "rooms_1": 0.3, "rooms_2": 0.1}
+CURRICULUM = {"solvable": 0.5, "solvable_replayed": 0.75, "states": 2.3, "rooms": 1.4, "objects": 4.0}
+
+
+def moment(seconds=10.0, steps=1000, last=False, **record):
+    basis = {"steps_per_second": 100.0, "solve_rate": {"new": 0.1, "replayed": 0.6}}
+    buffer = {"buffer": {"fill": 16, "capacity": 32}}
+    return Moment(NO_STATE, 5, 3, steps, seconds, last, basis | buffer | record)
+
+
+def looked_on():
+    losses = {"policy": -0.001, "value": 0.25, "entropy": 1.5}
+    held_out = {"all": 0.5, "rooms_1": 0.7, "rooms_2": 0.3}
+    return moment(held_out=held_out, curriculum=CURRICULUM, losses=losses)
+
+
+TOLD = (
+    "steps", "left", "new 10%", "replayed 60%", "50% (1 room 70%, 2 rooms 30%)", "16 of 32 problems", "50% solvable",
+    "75% solvable; 2.3 states, 1.4 rooms, 4.0 objects", "policy -0.001, value 0.25, entropy 1.5",
+)  # fmt: skip
+
+
+def test_a_line_tells_it_all(capsys):
+    lines = Lines(TINY)
+    lines(looked_on())
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    for words in TOLD:
+        assert words in printed
+
+
+def test_lines_do_not_come_too_often(capsys):
+    lines = Lines(TINY)
+    for number in range(5):
+        lines(moment(seconds=number, steps=number * 100))
+    lines(moment(last=True))
+    assert capsys.readouterr().out.count("\n") == 2
+
+
+@pytest.fixture
+def panel():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    panel = Panel(TINY, "runs/tiny", BEFORE, console)
+    yield panel
+    panel.close()
+
+
+def drawn(panel, moment):
+    panel(moment)
+    console = Console(file=io.StringIO(), width=100)
+    console.print(panel.live.renderable)
+    return console.file.getvalue()
+
+
+def test_the_panel_keeps_its_height_and_what_it_knows(panel):
+    pages = [drawn(panel, moment()), drawn(panel, looked_on()), drawn(panel, moment())]
+    assert len({page.count("\n") for page in pages}) == 1
+    assert len({len(line) for page in pages for line in page.splitlines()}) == 1
+    assert "20% (1 room 30%, 2 rooms 10%), untrained" in pages[0]
+    for words in TOLD:
+        assert words in pages[1]
+    for words in ("50% (1 room 70%, 2 rooms 30%)", "75% solvable", "policy -0.001", "50% solvable"):
+        assert words in pages[2]
+
+
+def test_a_teacher_without_memory_has_no_buffer_to_show():
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    panel = Panel(Config(), "runs/dr", BEFORE, console)
+    page = drawn(panel, looked_on())
+    panel.close()
+    assert "buffer" not in page
+    assert "proposed" in page
+
+
+def test_speed_is_that_of_the_last_half_minute():
+    pace = Pace()
+    assert pace(moment(seconds=10, steps=1000)) == pytest.approx(100)
+    for seconds in range(11, 200):
+        speed = pace(moment(seconds=seconds, steps=1000 + 50 * (seconds - 10)))
+    assert speed == pytest.approx(50)
+
+
+def test_speed_after_a_resume_does_not_count_what_was_before():
+    pace = Pace()
+    assert pace(moment(seconds=1000, steps=10**6)) == pytest.approx(100)
+    assert pace(moment(seconds=1010, steps=10**6 + 2000)) == pytest.approx(200, rel=0.7)
+
+
+def test_time_left_is_by_steps_or_by_the_clock():
+    assert left(TINY, moment(steps=4_096 - 500), 100.0) == pytest.approx(5)
+    limited = Config(run=TINY.run.__class__(time_limit=1.0))
+    assert left(limited, moment(seconds=45.0), 1.0) == pytest.approx(15)
+    assert share_done(limited, moment(seconds=45.0)) == pytest.approx(0.75)
+
+
+def test_numbers_are_short():
+    assert [short(x) for x in (3, 4_200, 12_345_678, 4.2e9)] == ["3", "4.2 k", "12.3 M", "4.2 G"]
+    assert [clock(x) for x in (9, 309, 3909)] == ["0:09", "5:09", "1:05:09"]
+    assert rates({"all": 0.5, "rooms_1": 0.5}) == "50%"

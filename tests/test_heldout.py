@@ -1,0 +1,121 @@
+"""Held-out problems: each has a plan that the world accepts, none is trivial, all kinds alike; and they are kept."""
+
+import dataclasses
+from collections import Counter
+
+import jax
+import numpy as np
+import pytest
+
+from atlas import heldout
+from atlas.build import parts
+from atlas.config import DomainConfig
+from atlas.errors import AtlasError
+from atlas.heldout import Exam, held_out
+from atlas.presets import TINY
+from atlas.runs import held_out as files
+from atlas.runs.problem_files import load
+from atlas.solve.prove import solve
+
+PER_SIZE = 9
+CONFIG = dataclasses.replace(
+    TINY,
+    domain=dataclasses.replace(TINY.domain, step_limit=48),
+    run=dataclasses.replace(TINY.run, rollout=48),
+)
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    return held_out(CONFIG, PER_SIZE)
+
+
+def test_all_kinds_are_alike(chosen):
+    kinds = Counter(zip(chosen.rooms.tolist(), chosen.lengths.tolist(), strict=True))
+    assert kinds == {(1, 1): 5, (1, 2): 4, (2, 1): 5, (2, 2): 4}
+    assert chosen.rooms.tolist() == np.asarray(chosen.problems.level.rooms).tolist()
+    edges = np.sum(np.asarray(chosen.problems.task.target) >= 0, axis=(1, 2))
+    assert chosen.lengths.tolist() == edges.tolist()
+
+
+def test_each_is_proven_and_not_trivial(chosen):
+    for i in range(len(chosen)):
+        verdict = solve(jax.tree.map(lambda x, i=i: x[i], chosen.problems), step_limit=48)
+        assert verdict.verdict == "solvable"
+        assert not verdict.trivial
+
+
+def test_a_kind_that_cannot_be_found_is_replaced_by_others():
+    wanted = Counter({(1, 1): 0, (1, 2): 0, (1, 3): 5, (2, 1): 0, (2, 2): 0, (2, 3): 0})
+    assert heldout._rather(wanted) == Counter({(1, 1): 3, (1, 2): 2})
+    assert heldout._rather(Counter({(1, 1): 4})).total() == 0
+
+
+def test_nothing_to_be_found_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(heldout, "ROUNDS", 1)
+    monkeypatch.setattr(heldout, "_proven", lambda *_: [])
+    with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
+        held_out(CONFIG, PER_SIZE)
+
+
+def test_an_exam_tells_rates_by_rooms(chosen):
+    made = parts(CONFIG)
+    exam = Exam(made, chosen)
+    params = made.student.init(jax.random.key(0))
+    rates = exam.rates(params, 3)
+    assert set(rates) == {"all", "rooms_1", "rooms_2"}
+    assert rates["all"] == pytest.approx((rates["rooms_1"] + rates["rooms_2"]) / 2)
+    assert exam.rates(params, 3) == rates
+
+
+@pytest.fixture
+def counted(monkeypatch, tmp_path, chosen):
+    """A cache of its own, and how often problems were drawn."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    calls = []
+    monkeypatch.setattr(files, "held_out", lambda *_: calls.append(1) or chosen)
+    return calls
+
+
+def same(a, b):
+    leaves = zip(jax.tree.leaves(a.problems), jax.tree.leaves(b.problems), strict=True)
+    return all(np.array_equal(x, y) for x, y in leaves) and a.lengths.tolist() == b.lengths.tolist()
+
+
+def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, chosen):
+    first = files.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    second = files.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
+    again = files.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
+    assert counted == [1]
+    assert same(first, chosen)
+    assert same(second, chosen)
+    assert same(again, chosen)
+
+
+def test_other_settings_need_other_problems(counted, tmp_path):
+    files.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    files.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=DomainConfig(step_limit=8)))
+    assert counted == [1, 1]
+
+
+def test_a_damaged_file_is_made_again(counted, tmp_path, chosen):
+    path = tmp_path / "a" / "held_out.npz"
+    files.obtain(path, CONFIG)
+    path.write_bytes(path.read_bytes()[:100])
+    for cached in (tmp_path / "cache").rglob("*.npz"):
+        cached.write_bytes(b"nothing")
+    assert same(files.obtain(path, CONFIG), chosen)
+    assert same(files.read(path, CONFIG), chosen)
+    assert counted == [1, 1]
+
+
+def test_a_cache_that_cannot_be_written_stops_nobody(counted, tmp_path, chosen):
+    (tmp_path / "cache").write_text("in the way")
+    assert same(files.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
+
+
+def test_the_file_is_a_set_that_every_command_reads(counted, tmp_path):
+    files.obtain(tmp_path / "held_out.npz", CONFIG)
+    problems = load(tmp_path / "held_out.npz")
+    assert problems[0].name == "rooms-1-length-1-000"
+    assert problems[0].tags == ("rooms_1", "length_1")
