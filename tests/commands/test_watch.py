@@ -7,7 +7,9 @@ import pytest
 from PIL import Image
 
 from atlas.cli import main
-from fake_runs import fake_run
+from atlas.runs.batch import stack
+from atlas.runs.bulk import save_bulk
+from fake_runs import fake_run, fake_set
 
 PROBLEM = "name: '[red] ball'\nlevel: |\n  ########\n  ##or..##\n  ##..v.##\n  ########\ntask: go to a red ball\n"
 
@@ -52,17 +54,19 @@ def test_a_film_can_be_written(run: Path, problem: str, tmp_path: Path) -> None:
 def test_names_are_looked_up_among_the_hand_designed(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "problems" / "hand").mkdir(parents=True)
-    (tmp_path / "problems" / "hand" / "some.yaml").write_text(PROBLEM.replace("[red] ball", "red"))
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "balls.yaml").write_text(PROBLEM.replace("[red] ball", "red"))
+    monkeypatch.setattr("atlas.runs.find_problem.hand_folder", lambda: tmp_path / "some")
     monkeypatch.chdir(tmp_path)
-    for words in ("red", "hand:red", "problems/hand:red", "problems/hand/some.yaml"):
+    for words in ("red", "hand:red", "some:red", "some/balls.yaml"):
         assert main(["watch", str(run), words, "--step-limit", "2"]) == 0
     assert main(["watch", str(run), "rad"]) == 2
     assert "did you mean red?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("problem", "words"), [("nix.yaml", "does not exist"), ("nix:a", "no set nix"), ("level.txt", "without a task")]
+    ("problem", "words"),
+    [("nix.yaml", "does not exist"), ("nix:a", "nor the name of a set"), ("level.txt", "without a task")],
 )
 def test_what_is_no_problem_is_said(
     run: Path,
@@ -81,3 +85,15 @@ def test_what_is_no_problem_is_said(
 def test_a_folder_without_a_run_is_said(problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(tmp_path), problem]) == 2
     assert "holds no run" in capsys.readouterr().err
+
+
+def test_without_a_problem_a_held_out_one_is_played(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(run)]) == 2
+    assert "keeps no held-out problems" in capsys.readouterr().err
+    problems = fake_set(tmp_path / "set.yaml")
+    save_bulk(stack(problems), run / "held_out.npz", {}, 0, [problem.name for problem in problems])
+    assert main(["watch", str(run), "--seed", "1", "--step-limit", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] == problems[1].name
+    (run / "held_out.npz").unlink()

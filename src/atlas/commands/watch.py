@@ -35,8 +35,9 @@ class Args:
 
     run: tyro.conf.Positional[Path]
     """A run folder, one of its checkpoints (RUN/checkpoints/123) or policies (RUN/policies/000000123.npz)."""
-    problem: tyro.conf.Positional[str]
-    """A problem file, SET:NAME for one of a set, or the name of one of the hand-designed problems."""
+    problem: tyro.conf.Positional[str | None] = None
+    """A problem file, SET:NAME for one of a set, or the name of one of the hand-designed problems. If not given, one of
+    the run's own held-out problems, another for each seed."""
     out: Path | None = None
     """Write a film instead: .gif, or .mp4 (needs the extra `video`)."""
     seed: int = 0
@@ -64,8 +65,8 @@ def main(argv: list[str]) -> int:
     from atlas.runs.policy import load_policy
     from atlas.watching import Trained, scenes
 
-    problem = find_problem(args.problem)
     policy = load_policy(args.run, args.which)
+    problem = find_problem(args.problem) if args.problem else _held_out(policy.run, args.seed)
     playing = scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit)
     console = Console(highlight=False)
     shown = args.out is None and not args.json
@@ -74,6 +75,19 @@ def main(argv: list[str]) -> int:
         _film(problem, watched, args.out, args.fps)
     print(_as_json(problem, watched, args) if args.json else _summary(problem, watched))
     return 0
+
+
+def _held_out(run: Path, seed: int) -> "NamedProblem":
+    """One of the problems that a run is examined on."""
+    from atlas.runs.problem_files import load
+
+    path = run / "held_out.npz"
+    if not path.exists():
+        raise AtlasError(
+            f"{run} keeps no held-out problems: name the problem to watch, e.g. `atlas watch {run} myopic`"
+        )
+    problems = load(path)
+    return problems[seed % len(problems)]
 
 
 def _film(problem: "NamedProblem", watched: "list[Scene]", path: Path, fps: float) -> None:

@@ -25,6 +25,7 @@ FORMATS: Final = ("png", "svg", "pdf")
 WIDTH: Final = 4.4
 """Inches: at this width words are readable on a phone."""
 Format = Literal["number", "share"]
+Draw = Callable[[Axes], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +36,7 @@ class Chart:
     """Of its file."""
     title: str
     caption: str
-    draw: Callable[[Axes], None]
+    draw: Draw
     height: float = 2.9
 
 
@@ -66,7 +67,7 @@ PAGE: Final = Theme("#010203", "#040506", "#070809")
 
 def drawn(chart: Chart, theme: Theme, formats: Sequence[str]) -> list[bytes]:
     """Draw a chart; its files in the formats asked for."""
-    style: dict[str, Any] = {
+    style: Any = {
         "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
         "axes.titlelocation": "left", "svg.fonttype": "none", "svg.hashsalt": chart.name, "pdf.fonttype": 42,
         "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
@@ -94,7 +95,7 @@ def _legend(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, handlelength=1.4)
 
 
-def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None) -> Callable[[Axes], None]:
+def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None) -> Draw:
     """Lines with bands over env steps."""
 
     def draw(axes: Axes) -> None:
@@ -110,7 +111,7 @@ def lines(series: Sequence[Line], form: Format = "number", floor: float | None =
     return draw
 
 
-def areas(labels: Sequence[str], x: np.ndarray, heights: np.ndarray, form: Format = "share") -> Callable[[Axes], None]:
+def areas(labels: Sequence[str], x: np.ndarray, heights: np.ndarray, form: Format = "share") -> Draw:
     """Shares on top of each other over env steps; `heights[labels, points]`."""
 
     def draw(axes: Axes) -> None:
@@ -136,9 +137,7 @@ def shades(count: int) -> list[Any]:
     return [matplotlib.colormaps["turbo"](0.06 + 0.88 * n / (count - 1)) for n in range(count)]
 
 
-def bars(
-    groups: Sequence[str], kinds: Sequence[str], values: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> Callable[[Axes], None]:
+def bars(groups: Sequence[str], kinds: Sequence[str], values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Draw:
     """Bars with intervals, one cluster for each kind; arrays are `[groups, kinds]`."""
 
     def draw(axes: Axes) -> None:
@@ -157,9 +156,7 @@ def bars(
     return draw
 
 
-def dots(
-    groups: Sequence[str], rows: Sequence[str], values: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> Callable[[Axes], None]:
+def dots(groups: Sequence[str], rows: Sequence[str], values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Draw:
     """A line for each row, a dot with an interval for each group in it; arrays are `[groups, rows]`."""
 
     def draw(axes: Axes) -> None:

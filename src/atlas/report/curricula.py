@@ -1,14 +1,15 @@
 """Charts of what the teachers replayed: how large, how many solvable, how they were made, which were solved."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from atlas.report.charts import Chart, Line, areas, lines
+from atlas.report.charts import Chart, Draw, Line, areas, lines
 from atlas.report.curves import at, curve, keys
-from atlas.report.learning import compared, seeds_caption
-from atlas.report.reading import Group
+from atlas.report.learning import compared
+from atlas.report.reading import Group, Plain
 
 MEANS: Final = {
     "states": ("States", "States of the task, terminal ones included"),
@@ -29,7 +30,7 @@ def means(groups: Sequence[Group]) -> Iterator[Chart]:
     """The size of what is replayed, over time."""
     for name, (title, words) in MEANS.items():
         if series := compared(groups, "curriculum", name):
-            caption = seeds_caption(groups, f"{words}; {WEIGHTED}.")
+            caption = f"{words}; {WEIGHTED}."
             yield Chart(f"curriculum-{name.replace('_', '-')}", title, caption, lines(series))
 
 
@@ -43,7 +44,7 @@ def solvable(groups: Sequence[Group]) -> Iterator[Chart]:
                 series.append(Line(prefix + label, line, dashed=key != "solvable", ink=number))
     if series:
         words = "Share of problems that the relaxed check finds solvable: of the whole buffer, and of what is replayed."
-        yield Chart("curriculum-solvable", "Solvable problems", seeds_caption(groups, words), lines(series, "share"))
+        yield Chart("curriculum-solvable", "Solvable problems", words, lines(series, "share"))
 
 
 def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
@@ -68,24 +69,26 @@ def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
                 (key, curve(group, at("curriculum", "solved", what, key)))
                 for key in keys(group, "curriculum", "solved", what)
             ]
-            series = [Line(f"{key} {what}", line) for key, line in found if line is not None]
+            series = [
+                Line(f"{key} {what if key != '1' else what[:-1]}", line) for key, line in found if line is not None
+            ]
             if series:
                 words = f"Share of attempts at problems in the buffer that were solved, by number of {what}."
                 yield Chart(f"solved-{what}{suffix}", f"Solved by {what}{whose}", words, lines(series, "share", 0.0))
 
 
-def _stack(group: Group, *path: str) -> object:
+def _stack(group: Group, *path: str) -> Draw | None:
     """Shares on top of each other; a bucket that a snapshot does not name was empty then."""
     names = keys(group, *path)
     if not names:
         return None
-    rows = [curve(group, lambda record, name=name: _share(record, path, name)) for name in names]
+    rows = [curve(group, partial(_share, path, name)) for name in names]
     known = [(name, row) for name, row in zip(names, rows, strict=True) if row is not None]
     labels, heights = _few([name for name, _ in known], np.stack([row.mean for _, row in known]))
     return areas([label.replace("_", " ") for label in labels], known[0][1].x, heights)
 
 
-def _share(record: dict, path: tuple[str, ...], name: str) -> float | None:
+def _share(path: tuple[str, ...], name: str, record: Plain) -> float | None:
     shares = at(*path)(record)
     return shares.get(name, 0.0) if isinstance(shares, dict) else None
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 from atlas.domains.minigrid import grid, render
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
+from atlas.domains.minigrid.text import natural_cells
 from atlas.tasks.draw import Place, svg_task
 from atlas.tasks.explain import explain, is_prose
 
@@ -22,9 +23,10 @@ def sprite() -> str:
     return f'<svg class="sprite" aria-hidden="true">{render.svg_symbols(CELLS)}</svg>'
 
 
-def level_svg(level: Level) -> str:
-    """A level that takes its shapes from the sprite."""
-    text = render.svg_level(level, tile=22)
+def level_svg(level: Level, width: int = 228) -> str:
+    """A level that takes its shapes from the sprite. Tiles are whole pixels, so that no seams show between them."""
+    cols = natural_cells(level).shape[1]
+    text = render.svg_level(level, tile=max(8, min(22, width // cols)))
     text = re.sub(r"<symbol .*?</symbol>\n?", "", text, flags=re.DOTALL)
     return _inline(text)
 

@@ -1,6 +1,7 @@
 """Episodes to watch on the page: the best and worst problems of an evaluation, played by the run's own policy."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -87,9 +88,9 @@ def _player(run: Run) -> Trained:
 def choose(rows: Sequence[Plain], each: int) -> tuple[list[Plain], list[Plain]]:
     """The problems that went best, the longest plans first, and those that went worst, the shortest plans first."""
     each = min(each, len(rows) // 2) or min(1, len(rows))
-    order = sorted(rows, key=lambda row: (row["rate"], row.get("plan_length") or 0))
-    worst = order[:each]
-    return [row for row in order[::-1][:each] if row not in worst], worst
+    worst = sorted(rows, key=lambda row: (row["rate"], row.get("plan_length") or math.inf))[:each]
+    best = sorted(rows, key=lambda row: (-row["rate"], -(row.get("plan_length") or 0)))[:each]
+    return [row for row in best if row not in worst], worst
 
 
 def _play(player: Trained, problems: dict[str, NamedProblem], row: Plain, limit: int) -> Shown:
@@ -140,7 +141,7 @@ def _html(shown: Shown) -> str:
     return (
         f'<article class="player"><h4>{escape(shown.problem.name)}</h4>'
         f'<p class="dim">{escape(shown.words)}; this episode: {escape(end)}</p>{task_words(shown.problem.task)}'
-        f'<div class="stage"><div class="paper level">{level_svg(start)}</div><div class="thoughts"></div></div>'
+        f'<div class="stage"><div class="paper level">{level_svg(start, 300)}</div><div class="thoughts"></div></div>'
         f'<div class="paper machine">{machines}</div><div class="controls"></div>'
         f'<script type="application/json">{_script(film(shown.watched, places))}</script></article>\n'
     )

@@ -7,7 +7,7 @@ from atlas.report.charts import Chart, Format, Line, lines
 from atlas.report.curves import Curve, at, curve, join, keys, points
 from atlas.report.reading import Group
 
-BAND: Final = "Lines are means over seeds, bands reach from the lowest to the highest seed."
+BAND: Final = "In all curves over training, lines are means over seeds, and bands reach from the lowest to the highest."
 AGGREGATES: Final = {"mean": "mean", "iqm": "IQM", "median": "median"}
 LOSSES: Final[dict[str, tuple[str, str, Format]]] = {
     "policy": ("Policy loss", "Mean over the minibatches of a rollout.", "number"),
@@ -25,11 +25,6 @@ LOSSES: Final[dict[str, tuple[str, str, Format]]] = {
 """Name in the records -> title, caption, form."""
 
 
-def seeds_caption(groups: Sequence[Group], words: str) -> str:
-    """Say what bands are, where there are some."""
-    return f"{words} {BAND}" if any(len(group.runs) > 1 for group in groups) else words
-
-
 def compared(groups: Sequence[Group], *path: str) -> list[Line]:
     """One line a group, of the number under a path of keys."""
     found = ((number, group, curve(group, at(*path))) for number, group in enumerate(groups))
@@ -40,7 +35,7 @@ def held_out(groups: Sequence[Group]) -> Iterator[Chart]:
     """Solve rates on problems of a run's own kind that it never trains on: of all, and by number of rooms."""
     limits = sorted({group.config.domain.step_limit for group in groups})
     within = f"within {' or '.join(map(str, limits))} steps"
-    words = seeds_caption(groups, f"Share of held-out problems solved {within}.")
+    words = f"Share of held-out problems solved {within}."
     rooms = sorted({key for group in groups for key in keys(group, "held_out") if key != "all"}, key=_room_count)
     if len(groups) == 1:
         series = [Line(_rooms(key), line) for key in rooms if (line := curve(groups[0], at("held_out", key)))]
@@ -82,7 +77,7 @@ def over_time(groups: Sequence[Group]) -> Iterator[Chart]:
             for number, group, kind, line in found
         ]
         what = "Solve rate" if alone else "Mean solve rate"
-        words = seeds_caption(groups, f"{what} on the set {name} within {limit} steps, of policies kept on the way.")
+        words = f"{what} on the set {name} within {limit} steps, of policies kept on the way."
         if series:
             yield Chart(f"over-time-{name}", f"{name} over time", words, lines(series, "share", 0.0))
 
@@ -96,12 +91,13 @@ def diagnostics(groups: Sequence[Group]) -> Iterator[Chart]:
     """Losses, solve rates while training, the buffer and the speed."""
     for name, (title, words, form) in LOSSES.items():
         if series := compared(groups, "losses", name):
-            yield Chart(f"loss-{name.replace('_', '-')}", title, seeds_caption(groups, words), lines(series, form))
-    for what, title, form, words in (
+            yield Chart(f"loss-{name.replace('_', '-')}", title, words, lines(series, form))
+    by_kind: tuple[tuple[str, str, Format, str], ...] = (
         ("solve_rate", "Solved while training", "share", "Share of episodes solved"),
         ("score", "Score", "number", "Mean score of the problems"),
-    ):
-        yield from _by_kind(groups, what, title, form, words)  # type: ignore[arg-type]
+    )
+    for what, title, form, words in by_kind:
+        yield from _by_kind(groups, what, title, form, words)
     if series := compared(groups, "buffer", "fill"):
         yield Chart("buffer", "Problems in the buffer", "How many problems it holds.", lines(series, "number", 0.0))
     if series := compared(groups, "steps_per_second"):
@@ -115,11 +111,11 @@ def _by_kind(groups: Sequence[Group], what: str, title: str, form: Format, words
     if len(groups) == 1:
         found = ((kind, curve(groups[0], at(what, kind))) for kind in keys(groups[0], what))
         series = [Line(kind, line) for kind, line in found if line is not None]
-        caption = seeds_caption(groups, f"{words}, by kind of batch.")
+        caption = f"{words}, by kind of batch."
         if series:
             yield Chart(what.replace("_", "-"), title, caption, lines(series, form))
         return
     for kind in dict.fromkeys(key for group in groups for key in keys(group, what)):
-        caption = seeds_caption(groups, f"{words}, {kind} problems.")
+        caption = f"{words}, {kind} problems."
         if series := compared(groups, what, kind):
             yield Chart(f"{what.replace('_', '-')}-{kind}", f"{title}: {kind}", caption, lines(series, form))

@@ -55,8 +55,8 @@ class Report:
 
 def run_table(groups: Sequence[Group]) -> Table:
     """What the runs are."""
-    columns = ("run", "settings", "teacher", "seed", "pairing", "rooms", "tasks", "step limit", "environments")
-    columns += ("env steps", "hours", "held out")
+    who, what = ("run", "settings", "teacher", "seed"), ("pairing", "rooms", "tasks", "step limit", "environments")
+    columns = (*who, *what, "env steps", "hours", "held out")
     return Table("runs", "The runs.", columns, [_run_row(group, run) for group in groups for run in group.runs])
 
 
@@ -139,7 +139,8 @@ def _scroll(table: Table) -> str:
 
 def _runs(report: Report, table: Table) -> str:
     notes = [sentence for run in report.runs for sentence in run.notes]
-    return "".join([*map(_group_line, report.groups), _scroll(table), *(_absent(report, note) for note in notes)])
+    band = f'<p class="dim">{learning.BAND}</p>' if any(len(group.runs) > 1 for group in report.groups) else ""
+    return "".join([*map(_group_line, report.groups), _scroll(table), band, *(_absent(report, note) for note in notes)])
 
 
 def _group_line(group: Group) -> str:

@@ -125,7 +125,7 @@ def _latex_cell(cell: Cell) -> str:
         return "--"
     if isinstance(cell, Number):
         return cell.latex()
-    return f"${_text(cell)}$" if isinstance(cell, int | float) else tex(cell)
+    return f"${_text(cell).replace(',', '{,}')}$" if isinstance(cell, int | float) else tex(cell)
 
 
 def tex(words: str) -> str:
@@ -138,7 +138,9 @@ def _text(cell: Cell) -> str:
         return "–"
     if isinstance(cell, Number):
         return cell.text()
-    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    return f"{cell:.4g}" if isinstance(cell, float) else cell
 
 
 def to_html(table: Table, most: int | None = None) -> str:

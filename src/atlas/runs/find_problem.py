@@ -1,20 +1,17 @@
 """One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one."""
 
 from pathlib import Path
-from typing import Final
 
 from atlas.domains.minigrid.grid import Level
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, nearest
 from atlas.runs.choose import choose
 from atlas.runs.named import NamedProblem
-
-HOMES: Final = (Path("problems"), Path(__file__).parents[3] / "problems")
-"""Where sets lie that are called by a bare name: below the working folder, or beside the source."""
-HAND: Final = "hand"
+from atlas.runs.problem_sets import HAND, NAMES, built_path, hand_folder
+from atlas.sets import RECIPES
 
 
 def find_problem(words: str) -> NamedProblem:
-    """The problem that is meant: `FILE`, `SET:NAME` (a path, or the name of a set in `problems/`), or `NAME`."""
+    """The problem that is meant: `FILE`, `SET:NAME` (its path, or `hand` and the like), or `NAME`."""
     path = Path(words)
     if path.exists():
         return _with_task(choose(path), words)
@@ -27,13 +24,17 @@ def find_problem(words: str) -> NamedProblem:
 
 
 def find_set(words: str) -> Path:
-    """A set by its path, or by its name in `problems/`, with or without its suffix."""
-    homes = [home / words for home in HOMES]
-    places = [Path(words), *homes, *(home.with_name(home.name + ".npz") for home in homes)]
-    for place in places:
-        if place.exists():
-            return place
-    raise AtlasError(f"there is no set {words}: give the path of a file or folder of problems, or a name in problems/")
+    """Where a set lies: its path, or that of a set with a name. Nothing is built."""
+    if Path(words).exists():
+        return Path(words)
+    if words == HAND:
+        return hand_folder()
+    if words in RECIPES and built_path(RECIPES[words]).exists():
+        return built_path(RECIPES[words])
+    if words in RECIPES:
+        raise AtlasError(f"the set {words} is not built yet: `atlas sets build {words}` does it")
+    hint = nearest(words, NAMES) or f"; sets are called {', '.join(NAMES)}"
+    raise AtlasError(f"{words} is neither a file or folder nor the name of a set{hint}")
 
 
 def _with_task(found: NamedProblem | Level, words: str) -> NamedProblem:

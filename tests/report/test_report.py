@@ -1,0 +1,281 @@
+"""The report from made-up run folders: every part is there, nothing is fetched, nothing that is missing breaks it."""
+
+import csv
+import io
+import json
+import re
+import shutil
+from html import escape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from atlas.cli import main
+from atlas.report.curves import join
+from atlas.report.episodes import choose
+from atlas.report.page import Report, page, run_table
+from atlas.report.reading import group_runs, nearest_preset, read_runs
+from atlas.report.results import evaluated, tables
+from atlas.report.tables import Number, Table, save_table, tex, to_csv, to_html, to_latex
+from fake_runs import NAMES, ODD_NAME, fake_run
+
+SECTIONS = ("runs", "learning", "evaluation", "episodes", "curriculum", "gallery", "losses", "settings")
+VOID = {"meta", "input", "br"}
+MOST_BYTES = 8_000_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds of one experiment, and another experiment."""
+    path = tmp_path_factory.mktemp("runs")
+    fake_run(path / "one-seed0", 0)
+    shutil.copytree(path / "one-seed0", path / "one-seed1")
+    config = path / "one-seed1" / "config.yaml"
+    config.write_text(config.read_text().replace("seed: 0", "seed: 1"))
+    shutil.copytree(path / "one-seed0", path / "other & <i>")
+    config = path / "other & <i>" / "config.yaml"
+    config.write_text(config.read_text().replace("replay_prob: 0.8", "replay_prob: 0.5"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def single(folder: Path) -> str:
+    """The page of one run."""
+    return page(Report(group_runs(read_runs([folder / "one-seed0"])), 1))
+
+
+@pytest.fixture
+def plain_charts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of the time, and one page shows that it works."""
+    monkeypatch.setattr("atlas.report.page.inline_svg", lambda chart: f"<svg aria-label='{escape(chart.name)}'></svg>")
+
+
+class Outline(HTMLParser):
+    """Checks that elements are closed in order, and collects what a page refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open += [] if tag in VOID else [tag]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "xlink:href", "data")]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def outline(text: str) -> Outline:
+    parser = Outline()
+    parser.feed(text)
+    parser.close()
+    assert parser.open == []
+    return parser
+
+
+def test_every_section_is_filled(single: str) -> None:
+    assert [name for name in SECTIONS if f'<section id="{name}">' not in single] == []
+    parts = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', single, re.DOTALL))
+    assert 'class="missing"' not in single
+    for name in ("learning", "evaluation", "curriculum", "losses"):
+        assert parts[name].count("<figure>") >= 3 or name == "learning"
+    assert parts["gallery"].count('class="card"') == 3 * 4
+    assert parts["episodes"].count('class="player"') == 2
+    assert parts["evaluation"].count('class="sortable"') == 3
+    assert len(single.encode()) < MOST_BYTES
+
+
+def test_nothing_is_fetched(single: str) -> None:
+    found = outline(single)
+    assert all(link.startswith("#") for link in found.links)
+    assert {link[1:] for link in found.links} <= set(found.ids)
+    assert "@import" not in single
+    assert not re.search(r"url\((?!#)", single)
+
+
+@pytest.mark.usefixtures("plain_charts")
+def test_names_are_escaped(folder: Path, single: str) -> None:
+    assert ODD_NAME not in single
+    assert "&lt;b&gt;odd &amp; &quot;quoted&quot;_%$" in single
+    assert "<i>add</i>" not in single
+    other = page(Report(group_runs(read_runs([folder / "other & <i>"])), 0))
+    outline(other)
+    assert "other & <i>" not in other
+    assert "<h1>other &amp; &lt;i&gt;</h1>" in other
+
+
+def test_films_hold_the_whole_episode(single: str) -> None:
+    films = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', single)]
+    assert len(films) == 2
+    for film in films:
+        assert film["scenes"][0]["did"] == "start"
+        assert "p" not in film["scenes"][-1]
+        assert all(abs(sum(scene["p"]) - 100) <= 3 for scene in film["scenes"][:-1])
+
+
+@pytest.mark.usefixtures("plain_charts")
+def test_seeds_share_a_curve_and_others_are_compared(folder: Path) -> None:
+    runs = read_runs([folder / "one-seed0", folder / "one-seed1", folder / "other & <i>", folder / "one-seed0"])
+    groups = group_runs(runs)
+    assert [(group.name, len(group.runs)) for group in groups] == [("one", 2), ("other & <i>", 1)]
+    assert nearest_preset(groups[1].config) == ("tiny", ["teacher.replay_prob = 0.5"])
+    text = page(Report(groups, 0))
+    outline(text)
+    assert "bands reach from the lowest" in text
+    assert "held-out-rooms-2" in {chart.name for chart in Report(groups).charts()["learning"]}
+    assert len(run_table(groups).rows) == 3
+
+
+def test_curves_of_runs_are_joined_where_all_have_been() -> None:
+    one = (np.array([0.0, 10, 20]), np.array([0.0, 1, 2]))
+    two = (np.array([5.0, 15.0]), np.array([1.0, 3.0]))
+    curve = join([one, two])
+    assert curve is not None
+    np.testing.assert_allclose(curve.x, [5, 10, 15])
+    np.testing.assert_allclose(curve.mean, [0.75, 1.5, 2.25])
+    np.testing.assert_allclose(curve.low, [0.5, 1, 1.5])
+    np.testing.assert_allclose(curve.high, [1, 2, 3])
+    apart = join([one, (np.array([30.0, 40.0]), np.array([5.0, 6.0]))])
+    assert apart is not None
+    np.testing.assert_allclose(apart.x, [30, 40])
+    assert join([]) is None
+
+
+REMOVED = ["metrics.jsonl", "evaluations", "snapshots", "checkpoints"]
+EVERYTHING = [*REMOVED, "summary.json", "policies"]
+
+
+@pytest.mark.usefixtures("plain_charts")
+@pytest.mark.parametrize("names", [[name] for name in REMOVED] + [EVERYTHING], ids=[*REMOVED, "all"])
+def test_what_is_missing_is_said(folder: Path, tmp_path: Path, names: list[str]) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder / "one-seed0", run)
+    for path in (run / "snapshots").glob("*[!1].npz"):
+        path.unlink()  # one is enough
+    for name in names:
+        shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
+    report = Report(group_runs(read_runs([run])), 1)
+    text = page(report)
+    outline(text)
+    expected = {"metrics.jsonl": "atlas resume", "evaluations": "atlas eval", "snapshots": "atlas resume"}
+    for name in names:
+        assert any(expected.get(name, "") in sentence for sentence in report.missing)
+
+
+@pytest.mark.usefixtures("plain_charts")
+def test_damaged_files_cost_their_part_only(folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(folder / "one-seed0", run)
+    for path in (run / "evaluations" / "set.json", next((run / "snapshots").glob("*.npz"))):
+        path.write_bytes(path.read_bytes()[:50])
+    (run / "evaluations" / "odd.json").write_text("[1, 2]")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 101, "ste')
+    report = Report(group_runs(read_runs([run])), 0)
+    text = page(report)
+    outline(text)
+    assert sum("could not be" in sentence for sentence in report.missing) == 2
+    assert any("is no evaluation" in sentence for sentence in report.missing)
+    assert text.count('class="card"') == 2 * 4
+
+
+def test_files_are_written_and_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One chart is enough to see all formats; the rest would only take time."""
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(folder / "one-seed0" / "config.yaml", run)
+    line = {"iteration": 1, "steps": 64, "seconds": 1.0, "held_out": {"all": 0.5, "rooms_1": 0.5}}
+    (run / "metrics.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(line | {"steps": 128}) + "\n")
+    out, figures, made = tmp_path / "new" / "page.html", tmp_path / "figures", tmp_path / "tables"
+    arguments = ["report", str(run), "--out", str(out), "--figures", str(figures), "--tables", str(made), "--json"]
+    assert main(arguments) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["bytes"] == out.stat().st_size
+    assert told["groups"] == {"run": [str(run)]}
+    assert sorted(p.name for p in figures.iterdir()) == ["held-out.pdf", "held-out.png", "held-out.svg"]
+    starts = {".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml"}
+    assert all(p.read_bytes().startswith(starts[p.suffix]) for p in figures.iterdir())
+    assert sorted(p.name for p in made.iterdir()) == ["runs.csv", "runs.tex"]
+    assert main(["report", str(run), "--out", str(out)]) == 0
+    assert "atlas eval" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "RUN"), (["nix"], "holds no run"), (["RUN", "--out", "page.pdf"], "must end in .html")],
+)
+def test_mistakes_are_sentences(
+    folder: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [str(folder / "one-seed0") if word == "RUN" else word for word in arguments]
+    try:
+        code = main(["report", *given])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code == 2
+    assert words.lower() in "".join(capsys.readouterr()).lower()
+
+
+def test_tables_of_an_evaluation(folder: Path, tmp_path: Path) -> None:
+    groups = group_runs(read_runs([folder / "one-seed0", folder / "one-seed1", folder / "other & <i>"]))
+    made = {table.name: table for table in tables(evaluated(groups)[0])}
+    assert set(made) == {"aggregate-set", "tags-set", "problems-set"}
+    problems = made["problems-set"]
+    assert [row[0] for row in problems.rows] == [*NAMES, ODD_NAME]
+    assert problems.columns[-2:] == ("one", "other & <i>")
+    two_seeds, alone = problems.rows[1][-2:]
+    assert isinstance(two_seeds, Number)
+    assert (two_seeds.value, two_seeds.spread) == (0.3, 0.0)  # the second seed is a copy of the first
+    assert isinstance(alone, Number)
+    assert alone.low is not None
+    for table in made.values():
+        rows = list(csv.reader(io.StringIO(to_csv(table))))
+        assert len(rows) == len(table.rows) + 1
+        assert {len(row) for row in rows} == {len(rows[0])}
+        check_latex(to_latex(table), len(table.columns), len(table.rows))
+    assert [path.suffix for path in save_table(problems, tmp_path)] == [".csv", ".tex"]
+
+
+def check_latex(text: str, columns: int, rows: int) -> None:
+    """Braces and environments are closed, and every row has every column."""
+    bare = text.replace(r"\{", "").replace(r"\}", "")
+    assert bare.count("{") == bare.count("}")
+    assert re.findall(r"\\begin\{(\w+)\}", text)[::-1] == re.findall(r"\\end\{(\w+)\}", text)
+    lines = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert len(lines) in (rows + 1, rows + 2)
+    assert all(len(re.findall(r"(?<!\\)&", line)) == columns - 1 for line in lines)
+    assert not re.search(r"(?<!\\)[#_]|(?<!\\)%(?! needs)", re.sub(r"\\label\{[^}]*\}", "", text))
+
+
+def test_long_tables_run_over_pages() -> None:
+    rows: list[tuple[Any, ...]] = [(f"p_{n}", 1_000 * n, Number(0.5, spread=0.1), None) for n in range(60)]
+    table = Table("long", "Long & 100 %", ("name", "count", "rate", "empty"), rows)
+    text = to_latex(table)
+    assert r"\begin{longtable}{lrrl}" in text
+    assert r"p\_1 & $1{,}000$ & $0.50 \pm 0.10$ & -- \\" in text
+    check_latex(text, 4, 60)
+    assert to_html(table, most=10).count("<tr>") == 11
+    assert to_csv(table).splitlines()[:2] == ["name,count,rate,rate spread,empty", "p_0,0,0.5,0.1,"]
+
+
+def test_latex_prints_words_as_they_are() -> None:
+    assert tex(r"a_b & 5% of {$x$} \o PLR⊥") == r"a\_b \& 5\% of \{\$x\$\} \textbackslash{}o PLR$\bot$"
+
+
+def test_best_are_the_longest_solved_and_worst_the_shortest_unsolved() -> None:
+    rows = [{"name": f"{rate}-{plan}", "rate": rate, "plan_length": plan} for rate in (0, 1) for plan in (5, 9, None)]
+    best, worst = choose(rows, 2)
+    assert [row["name"] for row in best] == ["1-9", "1-5"]
+    assert [row["name"] for row in worst] == ["0-5", "0-9"]
+    assert choose(rows[:1], 3) == ([], rows[:1])
