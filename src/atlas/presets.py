@@ -121,20 +121,65 @@ def _scores() -> Iterator[tuple[str, Preset]]:
 SMALL_NETWORK = NetworkConfig(
     view="dense", view_width=128, task_width=64, edge_width=32, recurrent=128, head_width=128, value_init=0.01
 )
-SMALL_PPO = PPOConfig(learning_rate=5e-4, epochs=2, minibatch_envs=64)
+SMALL_PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32)
 
-QUICK = Config(
-    domain=DomainConfig(rooms=(1, 2), step_limit=128),
-    tasks=TaskConfig(max_length=3),
-    teacher=ACCELConfig(
-        replay_prob=0.8,
-        num_eval=1024,
-        buffer=BufferConfig(capacity=4_000),
-        edits=EditConfig(least=1, most=5),
-    ),
-    student=StudentConfig(network=SMALL_NETWORK, ppo=SMALL_PPO),
-    run=RunConfig(num_envs=256, rollout=128, total_steps=1_000_000_000, time_limit=8.0, snapshot_every=60.0),
-)
+SMALL_TEACHERS: dict[str, tuple[TeacherConfig, bool]] = {
+    "dr": (DRConfig(), False),
+    "plr": (PLRConfig(replay_prob=0.5, num_eval=1024), False),
+    "accel": (ACCELConfig(replay_prob=0.8, num_eval=1024, edits=EditConfig(least=1, most=5)), False),
+    "accel0": (ACCELConfig(replay_prob=0.9, num_eval=1024, edits=EditConfig(least=1, most=5)), True),
+}
+"""Teachers for small machines, and whether the generator is minimal. Scoring is cheap, so more problems are scored
+than trained on."""
+
+
+def small(teacher: str, buffer: int, domain: DomainConfig, tasks: TaskConfig, run: RunConfig) -> Config:
+    """An experiment for a small machine: independent sampling, a small network, many small gradient steps."""
+    settings, minimal = SMALL_TEACHERS[teacher]
+    if not isinstance(settings, DRConfig):
+        settings = replace(settings, buffer=BufferConfig(capacity=buffer))
+    return Config(
+        domain=domain,
+        tasks=tasks,
+        pairing=PairingConfig(minimal=minimal),
+        teacher=settings,
+        student=StudentConfig(network=SMALL_NETWORK, ppo=SMALL_PPO),
+        run=run,
+    )
+
+
+def quick(teacher: str = "accel") -> Config:
+    """One and two rooms, up to three transitions: minutes on two cores."""
+    return small(
+        teacher,
+        4_000,
+        DomainConfig(rooms=(1, 2), step_limit=64),
+        TaskConfig(max_length=3),
+        RunConfig(num_envs=256, rollout=64, total_steps=1_000_000_000, time_limit=8.0, snapshot_every=60.0),
+    )
+
+
+def laptop(teacher: str) -> Config:
+    """All rooms and lengths of the paper: an hour or two on two cores."""
+    return small(
+        teacher,
+        10_000,
+        DomainConfig(step_limit=128),
+        TaskConfig(),
+        RunConfig(num_envs=256, rollout=128, total_steps=1_000_000_000, time_limit=60.0, snapshot_every=300.0),
+    )
+
+
+def _small() -> Iterator[tuple[str, Preset]]:
+    yield "quick", Preset(quick(), "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)")
+    for name in ("plr", "dr"):
+        yield f"quick-{name}", Preset(quick(name), f"the same with {PAPER_TEACHERS[name][2]}, to compare")
+    for name in SMALL_TEACHERS:
+        yield (
+            f"laptop-{name}",
+            Preset(laptop(name), f"{PAPER_TEACHERS[name][2]} on up to six rooms, an hour on two cores"),
+        )
+
 
 TINY = Config(
     domain=DomainConfig(rooms=(1, 2), step_limit=8),
@@ -152,7 +197,7 @@ TINY = Config(
 )
 
 PRESETS: dict[str, Preset] = {
-    "quick": Preset(QUICK, "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)"),
+    **dict(_small()),
     "tiny": Preset(TINY, "seconds, for trying things out; too small to learn"),
     **dict(_core()),
     **dict(_dag()),
