@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from PIL import Image, ImageDraw, ImageFont
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
@@ -32,7 +33,7 @@ LINES: Final = 6
 
 def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any]) -> Image.Image:
     """Some problems (batched) on one page; `facts` are those of a snapshot's examples, `when` tells the moment."""
-    cards = [_card(jax.tree.map(lambda x, i=i: x[i], problems), fact) for i, fact in enumerate(facts)]
+    cards = [_card(jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), problems), fact) for i, fact in enumerate(facts)]
     rows = [cards[i : i + COLUMNS] for i in range(0, len(cards), COLUMNS)]
     heights = [max(card.height for card in row) for row in rows]
     top = 56

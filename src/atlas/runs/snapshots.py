@@ -59,7 +59,8 @@ class Snapshots:
             for name in (stem(when["iteration"]) + ".png", LATEST):
                 write_whole(self.folder.gallery / name, buffer.getvalue())
         except Exception as error:
-            complaint = f"the gallery could not be drawn ({type(error).__name__}: {error}); training goes on"
+            reason = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+            complaint = f"the gallery could not be drawn ({reason}); training goes on"
             if complaint != self.complaint:
                 print(f"atlas: {complaint}", file=sys.stderr)
             self.complaint = complaint
