@@ -223,13 +223,13 @@ def _built(recipe: Recipe, seed: int, found: list[_Found], drawn: int) -> Built:
 def _tags(recipe: Recipe, problems: Problem) -> Iterator[tuple[str, ...]]:
     objects = count_objects(problems)
     states = np.asarray(jax.vmap(num_states)(problems.task))
-    for rooms, count, number in zip(np.asarray(problems.level.rooms), objects, states, strict=True):
+    for rooms, count, number in zip(np.asarray(problems.level.rooms).tolist(), objects.tolist(), states, strict=True):
         tags: tuple[str, ...] = (f"rooms-{rooms}", f"states-{number}")
         yield (*tags, f"objects-{_band(rooms, count)}") if recipe.balanced else tags
 
 
 def _band(rooms: int, objects: int) -> str:
-    return next(name for name, (_, high) in zip(BAND_NAMES, BANDS[int(rooms)], strict=True) if objects <= high)
+    return next(name for name, (_, high) in zip(BAND_NAMES, BANDS[rooms], strict=True) if objects <= high)
 
 
 def fingerprint(problems: Iterable[Problem]) -> str:

@@ -77,7 +77,7 @@ def _evaluate(args: Args, policies: "list[Policy]") -> None:
 
     chosen, terms, trials = _prepare(args, ATTEMPTS)
     results = [(policy, _attempts(trials, policy, str(policy.run))) for policy in policies]
-    plans = _plan_lengths(chosen, terms.step_limit)
+    plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
     files = [evaluation_file(policy, chosen.name, given) for given, policy in zip(args.policies, policies, strict=True)]
     for file, pair in zip(files, results, strict=True):
         content = evaluation(chosen, plans, terms, [pair])

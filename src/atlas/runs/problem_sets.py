@@ -64,7 +64,7 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
     try:
         problems = load(path, bad if skip_bad else None)
     except AtlasError as error:
-        hint = "" if skip_bad else " (--skip-bad goes on without what cannot be read)"
+        hint = "" if skip_bad else "\n(--skip-bad goes on without what cannot be read)"
         raise AtlasError(f"{error}{hint}") from None
     return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)
 
