@@ -44,10 +44,13 @@ def hand_folder() -> Path:
 
 
 def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) -> ProblemSet:
-    """A set by its name or its path. Named sets are compared with what they must be; those not there yet are built."""
-    if given == HAND and not Path(given).exists():
+    """A set by its name or its path; a folder that is called like a set needs a `./`.
+
+    Named sets are compared with what they must be; those not there yet are built.
+    """
+    if given == HAND:
         return _verified(_read(HAND, hand_folder(), skip_bad), HAND_FINGERPRINT)
-    if given in RECIPES and not Path(given).exists():
+    if given in RECIPES:
         recipe = RECIPES[given]
         return _verified(_read(given, _built(recipe, progress), skip_bad), recipe.fingerprint)
     path = Path(given)
@@ -61,16 +64,14 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
     if path.suffix == ".npz":
         return _from_bulk(name, path, load_bulk(path))
     bad: list[str] = []
-    try:
-        problems = load(path, bad if skip_bad else None)
-    except AtlasError as error:
-        hint = "" if skip_bad else "\n(--skip-bad goes on without what cannot be read)"
-        raise AtlasError(f"{error}{hint}") from None
+    problems = load(path, bad)
+    if bad and not skip_bad:
+        raise AtlasError(f"{bad[0]}\n(--skip-bad goes on without what cannot be read)")
     return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)
 
 
 def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
-    problems, about = bulk.named(str(path)), bulk.settings
+    problems, about = bulk.named(str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
     limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
     return ProblemSet(name, path, problems, fingerprint(problems), about.get("plan_lengths"), limit, [])
 
