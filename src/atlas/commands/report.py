@@ -27,7 +27,7 @@ class Args:
     """Also write every figure into this folder, as PNG, SVG and PDF."""
     tables: Path | None = None
     """Also write every table into this folder, as CSV and LaTeX."""
-    episodes: int = 3
+    episodes: int = 4
     """Episodes on each of the best and the worst problems; 0 plays none."""
     json: bool = False
     """Print JSON: the files that were written, and what was left out."""

@@ -152,9 +152,11 @@ def _thoughts(scene: "Scene") -> "list[Text]":
     """What the policy thinks of doing, a line each, and what it has in its hands."""
     from rich.text import Text
 
+    from atlas.domains.minigrid import text
     from atlas.domains.minigrid.grid import ACTIONS
 
-    hands = f"carrying  {(scene.record.carrying or 'nothing').replace('_', ' ')}"
+    carried = text.object_phrase(int(scene.level.carrying)) if scene.record.carrying else "nothing"
+    hands = f"carrying  {carried}"
     if scene.choice is None:
         return [Text(hands), Text(), Text("the end", style="bold")]
     lines = []

@@ -171,7 +171,7 @@ def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[st
                 "at": list(scene.record.position),
                 "to": scene.record.direction,
                 "held": int(scene.level.carrying),
-                **({"holding": scene.record.carrying.replace("_", " ")} if scene.record.carrying else {}),
+                **({"holding": text.object_phrase(int(scene.level.carrying))} if scene.record.carrying else {}),
                 "place": places.index(scene.place),
                 "state": scene.record.task_state,
                 "did": (scene.action or "start").replace("_", " "),

@@ -88,7 +88,7 @@ class Player {
       return light;
     });
     this.agent = put(make("use"), 0, 1);
-    this.held = put(make("use"), 0, 0.5);
+    this.held = put(make("use"), 0, 0.45);
     this.paint(this.cells.keys());
   }
 
@@ -114,7 +114,7 @@ class Player {
   place(scene) {
     const [row, column] = scene.at;
     this.agent.setAttribute("href", `#agent${scene.to}`);
-    for (const [shape, shift] of [[this.agent, 0], [this.held, 0.25]]) {
+    for (const [shape, shift] of [[this.agent, 0], [this.held, 0.55]]) {
       shape.setAttribute("x", column + shift);
       shape.setAttribute("y", row + shift);
     }

@@ -27,7 +27,7 @@ class Report:
     """Everything a report is made of; the page, the figures and the tables are written from it."""
 
     groups: list[Group]
-    episodes_each: int = 3
+    episodes_each: int = 4
     sets: list[Evaluated] = field(init=False)
     missing: list[str] = field(default_factory=list)
     """Sentences about what is left out, and why."""

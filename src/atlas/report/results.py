@@ -45,7 +45,17 @@ class Result:
 
     @cached_property
     def by_tag(self) -> dict[str, tuple[Estimate, int]]:
-        """The mean rate of the problems with each tag, with its interval, and how many there are."""
+        """The mean rate of the problems with each tag, with its interval, and how many there are.
+
+        Of a single run the interval is that of its attempts, as the evaluation has it: drawing few attempts again
+        would make a rate of 0 look certain.
+        """
+        told = self.entries[0][1].get("by_tag")
+        if len(self.entries) == 1 and told:
+            return {
+                tag: (Estimate(one["rate"], one["low"], one["high"]), one["problems"])
+                for tag, one in sorted(told.items(), key=lambda item: natural(item[0]))
+            }
         tags = sorted({tag for row in self.problems for tag in row.get("tags", ())}, key=natural)
         found = {}
         for tag in tags:
