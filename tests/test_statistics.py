@@ -13,6 +13,7 @@ from atlas.statistics import (
     bootstrap,
     cvar,
     cvar_over_runs,
+    drawn_again,
     iqm,
     resampled,
     wilson,
@@ -78,6 +79,15 @@ def test_of_one_run_the_attempts_are_drawn_again() -> None:
     found = bootstrap(STATISTICS, x, attempts=10, times=2000)["mean"]
     sd = np.sqrt(0.25 / 1000)
     assert (found.low, found.high) == pytest.approx((0.5 - 1.96 * sd, 0.5 + 1.96 * sd), abs=0.004)
+
+
+def test_of_one_attempt_the_problems_are_drawn_again() -> None:
+    x = np.array([[0.0, 1.0] * 50])
+    found = bootstrap(STATISTICS, x, attempts=1, times=2000)["mean"]
+    assert (found.low, found.high) == pytest.approx((0.5 - 1.96 * 0.05, 0.5 + 1.96 * 0.05), abs=0.02)
+    assert [drawn_again(*case) for case in ((2, 1), (1, 2), (1, 1))] == [
+        "runs drawn again within each problem", "attempts drawn again", "problems drawn again"
+    ]  # fmt: skip
 
 
 def test_same_seed_same_interval() -> None:

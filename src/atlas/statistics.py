@@ -71,15 +71,25 @@ def interval(value: float, draws: np.ndarray) -> Estimate:
     return Estimate(value, float(low), float(high))
 
 
+def drawn_again(runs: int, attempts: int) -> str:
+    """What intervals over all come from, in words."""
+    if runs > 1:
+        return "runs drawn again within each problem"
+    return "attempts drawn again" if attempts > 1 else "problems drawn again"
+
+
 def resampled(rates: np.ndarray, attempts: int, seed: int = 0, times: int = RESAMPLES) -> Iterator[np.ndarray]:
     """The data drawn again: the runs of each problem with replacement (problems are strata).
 
-    Of a single run nothing is known about other runs, so its attempts are drawn again instead.
+    Of a single run nothing is known about other runs, so its attempts are drawn again instead; of a single attempt at
+    each problem nothing is known about other attempts, so the problems are.
     """
     rng = np.random.default_rng(seed)
-    runs = len(rates)
+    runs, problems = rates.shape
     for _ in range(times):
-        if runs == 1:
+        if runs == attempts == 1:
+            yield rates[:, rng.integers(problems, size=problems)]
+        elif runs == 1:
             yield rng.binomial(attempts, rates) / attempts
         else:
             yield np.take_along_axis(rates, rng.integers(runs, size=rates.shape), axis=0)

@@ -142,10 +142,11 @@ def _runs(runs: list[Plain]) -> Table:
 
 
 def _notes(content: Plain) -> str:
+    drawn = content["together"]["interval"]
     return (
-        f"[dim]Intervals: of single problems Wilson's, over all {content['together']['interval']}. Worst: CVaR, ranked "
-        "by one half of the attempts and averaged over the other. Steps: of attempts that succeeded, beside the "
-        "prover's plans for the same problems.[/]"
+        f"[dim]Intervals: of single problems Wilson's, over all from {drawn}. Worst: CVaR, ranked by one half of the "
+        "attempts and averaged over the other. Steps: of attempts that succeeded, beside the prover's plans for the "
+        "same problems.[/]"
     )
 
 

@@ -18,7 +18,7 @@ from atlas.runs.batch import stack
 from atlas.runs.pictures import write_whole
 from atlas.runs.policy import Policy
 from atlas.runs.problem_sets import ProblemSet
-from atlas.statistics import ALPHAS, STATISTICS, Estimate, bootstrap, cvar, cvar_over_runs, wilson
+from atlas.statistics import ALPHAS, STATISTICS, Estimate, bootstrap, cvar, cvar_over_runs, drawn_again, wilson
 from atlas.tasks import hrm, rm
 from atlas.trials import Attempts
 
@@ -153,7 +153,7 @@ def _together(solved: np.ndarray, about: list[Plain], terms: Terms) -> Plain:
     curve = cvar_over_runs(solved, seed=terms.seed) if terms.attempts >= ENOUGH else []
     return {
         "runs": len(solved),
-        "interval": "runs drawn again within each problem" if len(solved) > 1 else "attempts drawn again",
+        "interval": drawn_again(len(solved), terms.attempts),
         **{name: asdict(estimate) for name, estimate in estimates.items()},
         "by_tag": {tag: _tag_together(solved[:, members], terms) for tag, members in _tags(about).items()},
         "cvar": [{"alpha": alpha, **asdict(point)} for alpha, point in zip(ALPHAS, curve, strict=False)],
