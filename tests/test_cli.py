@@ -53,7 +53,7 @@ def test_a_wrong_command_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_wrong_preset_gets_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["presets", "quikc"]) == 2
-    assert capsys.readouterr().err == "atlas: there is no preset 'quikc'; did you mean quick?\n"
+    assert capsys.readouterr().err == "atlas: there is no preset 'quikc'; did you mean quick or quick-dr?\n"
 
 
 @pytest.mark.parametrize(
