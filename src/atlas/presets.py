@@ -125,19 +125,19 @@ SMALL_PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32)
 
 SMALL_TEACHERS: dict[str, tuple[TeacherConfig, bool]] = {
     "dr": (DRConfig(), False),
-    "plr": (PLRConfig(replay_prob=0.5, num_eval=1024), False),
-    "accel": (ACCELConfig(replay_prob=0.8, num_eval=1024, edits=EditConfig(least=1, most=5)), False),
-    "accel0": (ACCELConfig(replay_prob=0.9, num_eval=1024, edits=EditConfig(least=1, most=5)), True),
+    "plr": (PLRConfig(replay_prob=0.5, num_eval=2048), False),
+    "accel": (ACCELConfig(replay_prob=0.8, num_eval=512, edits=EditConfig(least=1, most=5)), False),
+    "accel0": (ACCELConfig(replay_prob=0.9, num_eval=512, edits=EditConfig(least=1, most=5)), True),
 }
 """Teachers for small machines, and whether the generator is minimal. Scoring is cheap, so more problems are scored
-than trained on."""
+than trained on; a batch is small, so no problem should stand in it twice."""
 
 
 def small(teacher: str, buffer: int, domain: DomainConfig, tasks: TaskConfig, run: RunConfig) -> Config:
     """An experiment for a small machine: independent sampling, a small network, many small gradient steps."""
     settings, minimal = SMALL_TEACHERS[teacher]
     if not isinstance(settings, DRConfig):
-        settings = replace(settings, buffer=BufferConfig(capacity=buffer))
+        settings = replace(settings, buffer=BufferConfig(capacity=buffer, replacement=False))
     return Config(
         domain=domain,
         tasks=tasks,
@@ -153,9 +153,9 @@ def quick(teacher: str = "accel") -> Config:
     return small(
         teacher,
         4_000,
-        DomainConfig(rooms=(1, 2), step_limit=64),
+        DomainConfig(rooms=(1, 2), step_limit=128),
         TaskConfig(max_length=3),
-        RunConfig(num_envs=256, rollout=64, total_steps=1_000_000_000, time_limit=8.0, snapshot_every=60.0),
+        RunConfig(num_envs=128, rollout=128, total_steps=1_000_000_000, time_limit=8.0, snapshot_every=60.0),
     )
 
 
@@ -166,7 +166,7 @@ def laptop(teacher: str) -> Config:
         10_000,
         DomainConfig(step_limit=128),
         TaskConfig(),
-        RunConfig(num_envs=256, rollout=128, total_steps=1_000_000_000, time_limit=60.0, snapshot_every=300.0),
+        RunConfig(num_envs=128, rollout=128, total_steps=1_000_000_000, time_limit=60.0, snapshot_every=300.0),
     )
 
 
