@@ -10,12 +10,13 @@ import pytest
 
 from atlas.build import build, parts
 from atlas.config import DRConfig
-from atlas.curriculum import SAMPLE, Observer, count_objects, count_states, examples
+from atlas.curriculum import SAMPLE, Observer, count_states, examples
+from atlas.domains.minigrid import grid
 from atlas.lineage import ancestry, tell_edit, tell_edits
 from atlas.presets import TINY
-from atlas.runs.portrait import count_objects as objects_of_one
 from atlas.solve.relaxed import relaxed_many
 from atlas.tasks.view import view
+from rules import count_objects
 
 SEED = 7
 
@@ -56,7 +57,7 @@ def test_the_numbers_are_means_by_probability(seen, record):
         machine = view(problem.task).machines[0]
         told = {
             "rooms": int(problem.level.rooms),
-            "objects": objects_of_one(problem.level),
+            "objects": count_objects(problem.level),
             "states": len(machine.outcome),
             "edits": len(tell_edits(lineage, [str(n) for n in range(100)])),
             "generation": int(lineage.generation),
@@ -141,7 +142,8 @@ def test_counting_works_for_hierarchies():
     problems = jax.tree.map(np.asarray, sample_batch(settings("independent", "hierarchical", (1,)), 16, 0))
     expected = [sum(len(m.outcome) for m in view(one(problems.task, i)).machines if m.edges) for i in range(16)]
     assert count_states(problems).tolist() == expected
-    assert count_objects(problems).tolist() == [objects_of_one(one(problems.level, i)) for i in range(16)]
+    counts = [count_objects(one(problems.level, i)) for i in range(16)]
+    assert grid.count_objects(np.asarray(problems.level.cells)).tolist() == counts
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from atlas import sets
-from atlas.domains.minigrid.grid import Level
-from atlas.sets import BANDS, RECIPES, Built, build, count_objects, fingerprint, identity, one_by_one
+from atlas.domains.minigrid.grid import Level, count_objects
+from atlas.sets import BANDS, RECIPES, Built, build, fingerprint, identity, one_by_one
 from atlas.solve.many import solve_many
 from atlas.tasks.rm import ACCEPTED
 from atlas.types import Problem
@@ -63,7 +63,7 @@ def test_a_fingerprint_tells_one_cell_of_one_level(built: Built) -> None:
 def test_validation_is_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "PER_CELL", 1)
     made = build(replace(RECIPES["validation"], count=60), seed=1, workers=1)
-    rooms, objects = np.asarray(made.problems.level.rooms), count_objects(made.problems)
+    rooms, objects = np.asarray(made.problems.level.rooms), count_objects(np.asarray(made.problems.level.cells))
     lengths = np.argmax(np.asarray(made.problems.task.outcome) == ACCEPTED, axis=1)
     bands = [
         next(n for n, (low, high) in enumerate(BANDS[r]) if low <= o <= high)

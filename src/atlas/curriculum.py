@@ -15,7 +15,7 @@ from jax import Array
 from jaxtyping import Bool
 
 from atlas.config import Config
-from atlas.domains.minigrid.grid import MOVABLE
+from atlas.domains.minigrid.grid import count_objects
 from atlas.domains.minigrid.layouts import door_places
 from atlas.editing import edit_names
 from atlas.solve.relaxed import relaxed
@@ -137,11 +137,6 @@ def _host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def count_objects(problems: Problem) -> np.ndarray:
-    """Objects in the grid of each problem, doors included."""
-    return np.sum(problems.level.cells >> 3 >= MOVABLE[0], axis=(1, 2))
-
-
 def count_states(problems: Problem) -> np.ndarray:
     """States of each task; those of all machines in a hierarchy."""
     target = np.asarray(problems.task.target)
@@ -160,7 +155,7 @@ def _shape(seen: Curriculum) -> dict[str, Any]:
     """Means and shares of what can be read off the problems themselves."""
     features = {
         "rooms": np.asarray(seen.problems.level.rooms),
-        "objects": count_objects(seen.problems),
+        "objects": count_objects(np.asarray(seen.problems.level.cells)),
         "states": count_states(seen.problems),
         "edits": count_edits(seen.lineage),
     }

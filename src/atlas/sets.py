@@ -160,7 +160,7 @@ def identity(problem: Problem) -> Any:
 
 def _cells(recipe: Recipe, batch: Problem) -> np.ndarray:
     """`int[batch]`: the cell that each problem belongs to; -1 if none."""
-    rooms, objects = np.asarray(batch.level.rooms), count_objects(batch)
+    rooms, objects = np.asarray(batch.level.rooms), grid.count_objects(np.asarray(batch.level.cells))
     if not recipe.balanced:
         return np.zeros(len(rooms), int)
     lengths = np.argmax(np.asarray(batch.task.outcome) == ACCEPTED, axis=1)
@@ -169,12 +169,6 @@ def _cells(recipe: Recipe, batch: Problem) -> np.ndarray:
         low, high = BANDS[count][band]
         cells[(rooms == count) & (objects >= low) & (objects <= high) & (lengths == length)] = number
     return cells
-
-
-def count_objects(batch: Problem) -> np.ndarray:
-    """`int[batch]`: things in each level, doors included."""
-    kinds = np.asarray(batch.level.cells) >> 3
-    return np.isin(kinds, (*grid.MOVABLE, *grid.DOORS)).sum((1, 2))
 
 
 def _next(recipe: Recipe, kept: dict[int, list[_Found]], waiting: Waiting) -> Iterator[tuple[int, Problem]]:
@@ -221,7 +215,7 @@ def _built(recipe: Recipe, seed: int, found: list[_Found], drawn: int) -> Built:
 
 
 def _tags(recipe: Recipe, problems: Problem) -> Iterator[tuple[str, ...]]:
-    objects = count_objects(problems)
+    objects = grid.count_objects(np.asarray(problems.level.cells))
     states = np.asarray(jax.vmap(num_states)(problems.task))
     for rooms, count, number in zip(np.asarray(problems.level.rooms).tolist(), objects.tolist(), states, strict=True):
         tags: tuple[str, ...] = (f"rooms-{rooms}", f"states-{number}")

@@ -45,7 +45,7 @@ def describe(subject: Subject) -> dict[str, Any]:
         "rows": rows,
         "cols": cols,
         "rooms": int(level.rooms),
-        "objects": count_objects(level),
+        "objects": int(grid.count_objects(np.asarray(level.cells))),
         "level": text.format_cells(level),
         "carrying": None if carried == grid.NOTHING else grid.cell_name(carried),
         "tags": list(about.tags),
@@ -54,11 +54,6 @@ def describe(subject: Subject) -> dict[str, Any]:
     if task is not None:
         told |= {"task": format_task(task, VOCABULARY), "english": explain(task, VOCABULARY)}
     return told
-
-
-def count_objects(level: Level) -> int:
-    """Objects in the grid, doors included."""
-    return int(np.isin(text.natural_cells(level) >> 3, grid.MOVABLE + grid.DOORS).sum())
 
 
 def portrait(subject: Subject, colour: bool = True) -> RenderableType:
@@ -98,9 +93,10 @@ def overview(subjects: Sequence[Subject]) -> Table:
     for number, subject in enumerate(subjects):
         level, task, about = parts(subject)
         rows, cols = text.natural_cells(level).shape
+        objects = int(grid.count_objects(np.asarray(level.cells)))
         states = sum(len(machine.outcome) for machine in view(task).machines) if task is not None else 0
         table.add_row(
-            str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(count_objects(level)),
+            str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(objects),
             str(states or ""), escape(explain(task, VOCABULARY)) if task is not None else "",
         )  # fmt: skip
     return table

@@ -14,7 +14,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8
 
 from atlas.config import DomainConfig
-from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, Level, kind_of
+from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, Level, count_objects, kind_of
 from atlas.domains.minigrid.layouts import Layouts, layouts
 from atlas.domains.minigrid.rooms import add_rooms, can_add_rooms, can_remove_rooms, remove_rooms
 from atlas.domains.minigrid.sample import door_cells, movable_cells
@@ -61,11 +61,6 @@ def movable_at(level: Level) -> Bool[Array, "rows cols"]:
 def door_at(level: Level) -> Bool[Array, "rows cols"]:
     """Where doors are."""
     return kind_of(level.cells) >= DOORS[0]
-
-
-def count_objects(level: Level) -> Int32[Array, ""]:
-    """Objects in the grid, doors included."""
-    return jnp.sum(kind_of(level.cells) >= MOVABLE[0], dtype=jnp.int32)
 
 
 def _agent_at(level: Level) -> Bool[Array, "rows cols"]:
@@ -142,7 +137,7 @@ def move_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
 
 
 def can_add_object(palette: Palette, level: Level) -> Bool[Array, ""]:
-    return (count_objects(level) < jnp.asarray(palette.table.most)[level.rooms]) & jnp.any(_free(level))
+    return (count_objects(level.cells) < jnp.asarray(palette.table.most)[level.rooms]) & jnp.any(_free(level))
 
 
 def add_object(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
@@ -154,7 +149,7 @@ def add_object(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
 
 
 def can_remove_object(palette: Palette, level: Level) -> Bool[Array, ""]:
-    return (count_objects(level) > jnp.asarray(palette.table.least)[level.rooms]) & jnp.any(movable_at(level))
+    return (count_objects(level.cells) > jnp.asarray(palette.table.least)[level.rooms]) & jnp.any(movable_at(level))
 
 
 def remove_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
