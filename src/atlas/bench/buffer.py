@@ -1,7 +1,7 @@
 """The teacher's buffer: draw a batch, take a batch in. A copy of the problems that move is the limit."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from atlas.bench.rows import Effort, Row, milliseconds
-from atlas.bench.timing import Compiled, compiled, copies, measure, nbytes, program
+from atlas.bench.timing import Compiled, compiled, copies, measure, nbytes, program, ready
 from atlas.config import BufferConfig
 from atlas.types import Lineage, Outcome, Partial, Problem
 from atlas.ued import buffer as buffers
@@ -45,17 +45,24 @@ def enter(name: str, batch: int, config: BufferConfig, effort: Effort) -> Row:
     """Newcomers, a different batch each time, take the place of what is worth less. In place: the buffer is donated."""
     full = full_buffer(config)
     keys = jax.random.split(jax.random.key(2), 4)
-    turns = itertools.cycle([jax.block_until_ready(newcomers(key, batch)) for key in keys])
-    insert, taken = program(
-        lambda b, *new: buffers.insert(b, *new, jnp.ones(batch, bool), config), full, *next(turns), donate=(0,)
-    )
+    turns = itertools.cycle([ready(newcomers(key, batch)) for key in keys])
+    insert, taken = program(_insert(batch, config), full, *next(turns), donate=(0,))
     limit = copies(_moved(full, batch, config))
     state: dict[str, Any] = {"buffer": full}
 
     def call() -> None:
-        state["buffer"] = jax.block_until_ready(insert(state["buffer"], *next(turns)))
+        state["buffer"] = ready(insert(state["buffer"], *next(turns)))
 
     return measure(name, milliseconds(), Compiled(call, taken), effort, limit=limit)
+
+
+def _insert(batch: int, config: BufferConfig) -> Callable[[Buffer, Problem, Lineage, Outcome], Buffer]:
+    """All newcomers are eligible."""
+
+    def insert(buffer: Buffer, problems: Problem, lineage: Lineage, outcome: Outcome) -> Buffer:
+        return buffers.insert(buffer, problems, lineage, outcome, jnp.ones(batch, bool), config)
+
+    return insert
 
 
 def _moved(full: Buffer, batch: int, config: BufferConfig) -> float:
@@ -66,7 +73,7 @@ def full_buffer(config: BufferConfig) -> Buffer:
     """A buffer without an empty slot."""
     problems, lineage, outcome = newcomers(jax.random.key(0), config.capacity)
     one = jax.tree.map(lambda x: x[0], (problems, lineage))
-    fill = jax.jit(lambda b, *new: buffers.insert(b, *new, jnp.ones(config.capacity, bool), config))
+    fill = jax.jit(_insert(config.capacity, config))
     return fill(buffers.empty(config.capacity, *one), problems, lineage, outcome).replace(clock=jnp.int32(1))
 
 

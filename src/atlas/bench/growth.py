@@ -1,7 +1,7 @@
 """How cost grows with size: curves, the exponents they follow, and a sentence for each axis."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -43,7 +43,8 @@ class Curve:
         (first, before), (last, after) = self.points[0], self.points[-1]
         if self.law == "exponential":
             return f"{self.work} takes {2**self.exponent:.2f} times as long with each one more"
-        return f"{self.work} grows as n^{self.exponent:.2f} ({after / before:.1f} times for {last / first:.0f} times)"
+        times = f"{after / before:.2g} times as long at {last / first:.3g} times the size"
+        return f"{self.work} takes time ~ n^{self.exponent:.2f} ({times})"
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -71,7 +72,7 @@ def curves(effort: Effort) -> Iterator[Curve]:
         yield Curve(axis, work, points, law)
 
 
-Plan = tuple[str, str, list[tuple[float, Any]], Callable[[Any], tuple[Row, float]], Law]
+Plan = tuple[str, str, Sequence[tuple[float, Any]], Callable[[Any], tuple[Row, float]], Law]
 
 
 def _plans(effort: Effort) -> Iterator[Plan]:

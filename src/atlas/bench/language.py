@@ -1,5 +1,6 @@
 """Words to tasks and back: LTLf of five propositions, English, explanations, drawings."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +26,7 @@ def rows(effort: Effort) -> Iterator[Row]:
     """One call each, once everything is imported."""
     task = english(SENTENCE, VOCABULARY)
     calls: dict[str, Callable[[], Any]] = {
-        name: lambda text=text: ltlf(text, VOCABULARY) for name, text in FORMULAS.items()
+        name: functools.partial(ltlf, text, VOCABULARY) for name, text in FORMULAS.items()
     }
     calls["English, three steps"] = lambda: english(SENTENCE, VOCABULARY)
     calls["explain it"] = lambda: explain(task, VOCABULARY)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from atlas.bench.rows import Effort, Row, fact
 from atlas.bench.shapes import PAPER, TEACHERS, TOY, Shape, toy
-from atlas.bench.timing import nbytes
+from atlas.bench.timing import forget_compiled, nbytes, ready
 from atlas.build import build, parts
 from atlas.config import Config
 
@@ -55,10 +55,10 @@ def _imports(config: Config) -> int:
 
 def _run(config: Config) -> int:
     """One iteration of new problems, one of replayed ones."""
-    jax.config.update("jax_enable_compilation_cache", False)
+    forget_compiled()
     trainer = build(config)
     state = jax.jit(trainer.init)(jax.random.key(0))
-    jax.block_until_ready(trainer.compiled(state, jnp.int32(2)))
+    ready(trainer.compiled(state, jnp.int32(2)))
     return peak()
 
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from atlas.bench.rows import Effort, Row, per_second
-from atlas.bench.timing import compiled, measure
+from atlas.bench.timing import compiled, measure, ready
 from atlas.config import TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import VOCABULARY
@@ -55,7 +55,7 @@ def check_grouped(rooms: int, batch: int, effort: Effort) -> Row:
 
 
 def _drawn(rooms: int, tasks: str, batch: int) -> Problem:
-    return jax.block_until_ready(sample_batch(settings("level", tasks, (rooms,)), batch, 0))
+    return ready(sample_batch(settings("level", tasks, (rooms,)), batch, 0))
 
 
 def prover(name: str, problems: list[Problem], workers: int, effort: Effort) -> Row:

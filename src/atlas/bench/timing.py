@@ -33,6 +33,12 @@ class Limit(NamedTuple):
     """The work in units of one call."""
 
 
+def forget_compiled() -> None:
+    """Use nothing that earlier processes compiled: compiling is part of what is measured."""
+    settings: Any = jax.config
+    settings.update("jax_enable_compilation_cache", False)
+
+
 def clocked(call: Callable[[], Any]) -> Clock:
     """Call once."""
     wall, processor = time.perf_counter(), time.process_time()
@@ -50,7 +56,13 @@ def program(function: Callable[..., Any], *arguments: Any, donate: tuple[int, ..
 def compiled(function: Callable[..., Any], *arguments: Any) -> Compiled:
     """The call of a function on these arguments."""
     made, taken = program(function, *arguments)
-    return Compiled(lambda: jax.block_until_ready(made(*arguments)), taken)
+    return Compiled(lambda: ready(made(*arguments)), taken)
+
+
+def ready(tree: Any) -> Any:
+    """Wait until everything in it is computed."""
+    wait: Any = jax.block_until_ready
+    return wait(tree)
 
 
 def measure(

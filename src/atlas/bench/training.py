@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.shapes import PAPER, SMALL, TEACHERS, TOY, Shape, toy
-from atlas.bench.timing import Compiled, measure, products, program
+from atlas.bench.timing import Compiled, measure, products, program, ready
 from atlas.build import build, env_steps
 from atlas.config import Config
 
@@ -46,6 +46,6 @@ def _runner(config: Config, iterations: int) -> Compiled:
     run: dict[str, Any] = {"state": step(state, jnp.int32(1))[0]}
 
     def call() -> None:
-        run["state"], _ = jax.block_until_ready(step(run["state"], jnp.int32(iterations)))
+        run["state"], _ = ready(step(run["state"], jnp.int32(iterations)))
 
     return Compiled(call, taken)

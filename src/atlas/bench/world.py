@@ -1,5 +1,6 @@
 """The world: a step with view, guards, task and restart; and two of these alone."""
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,7 +34,11 @@ def rows(effort: Effort) -> Iterator[Row]:
     for asked in (1, 25):
         props = jnp.asarray(np.random.default_rng(1).integers(0, 889, asked), jnp.int32)
         words = f"guards, {asked} proposition{'s' * (asked > 1)}"
-        yield looks(words, lambda w, s, props=props: w.domain.holds(s, props), batches[-1], steps, effort)
+        yield looks(words, functools.partial(_holds, props), batches[-1], steps, effort)
+
+
+def _holds(props: Array, world: World, state: Any) -> Array:
+    return world.domain.holds(state, props)
 
 
 def world_step(batch: int, size: TaskSize, effort: Effort, rooms: int = 6, steps: int = STEPS) -> Row:

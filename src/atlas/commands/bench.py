@@ -53,11 +53,10 @@ def main(argv: list[str]) -> int:
     names = chosen(args.parts)
     if args.figure.suffix not in FORMS:
         raise AtlasError(f"--figure {args.figure}: the name must end in one of {', '.join(FORMS)}")
-    import jax
-
     from atlas.bench.machine import describe, sentence
+    from atlas.bench.timing import forget_compiled
 
-    jax.config.update("jax_enable_compilation_cache", False)  # compiling is part of what is measured
+    forget_compiled()
     machine = describe()
     _say(args, f"{sentence(machine)}\n")
     effort = QUICK if args.quick else FULL
