@@ -17,6 +17,9 @@ test: lint types  ## lint, types, the fast tests and the oracles
 test-slow: $(READY)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
+bench: $(READY)  ## how fast everything is on this machine: a quarter of an hour, `make bench PARTS=world` less
+	$(BIN)/atlas bench $(PARTS)
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

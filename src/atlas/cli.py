@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "solve": "decide whether problems can be solved, and how",
     "lint": "look for mistakes in a set of problems",
     "sets": "the sets that policies are compared on: list, build, verify",
+    "bench": "how fast everything is on this machine",
     "presets": "list the experiments that come with ATLAS, or print one whole",
 }
 """Subcommand -> one line of help. Its code is `atlas.commands.<name>.main(argv) -> int`."""

@@ -56,8 +56,8 @@ def main(argv: list[str]) -> int:
     args = tyro.cli(Args, args=argv, prog="atlas eval")
     if not args.policies:
         raise AtlasError("no policy was given: name one or more run folders or checkpoints")
+    from atlas.runs.cache import remember_compiled
     from atlas.runs.policy import load_policy, policies_over_time
-    from atlas.runs.running import remember_compiled
 
     remember_compiled()
     if args.over_time:

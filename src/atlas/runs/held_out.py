@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -14,14 +13,10 @@ from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.heldout import PER_SIZE, SEED, HeldOut, held_out
 from atlas.runs.bulk import load_bulk, save_bulk
+from atlas.runs.cache import cache_folder
 from atlas.settings import to_plain
 
 LENGTH: Final = "length_"
-
-
-def cache_folder() -> Path:
-    """Where ATLAS keeps what it would otherwise have to make again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas"
 
 
 def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:

@@ -7,7 +7,7 @@ from typing import Final
 
 from atlas.errors import AtlasError, nearest
 from atlas.runs.bulk import Bulk, load_bulk, save_bulk
-from atlas.runs.held_out import cache_folder
+from atlas.runs.cache import cache_folder
 from atlas.runs.named import NamedProblem
 from atlas.runs.problem_files import load
 from atlas.sets import HAND_FINGERPRINT, RECIPES, Built, Recipe, build, fingerprint

@@ -19,10 +19,11 @@ from atlas.config import Config
 from atlas.curriculum import Observer
 from atlas.fit import Hook, Moment, fit
 from atlas.heldout import Exam, HeldOut
+from atlas.runs.cache import remember_compiled
 from atlas.runs.checkpoints import RATE, Checkpoints
 from atlas.runs.display import Rates, display, rates
 from atlas.runs.folder import RunError, RunFolder
-from atlas.runs.held_out import cache_folder, obtain
+from atlas.runs.held_out import obtain
 from atlas.runs.metrics import JsonLines, Sink
 from atlas.runs.pictures import write_whole
 from atlas.runs.snapshots import Snapshots, forget_after
@@ -105,13 +106,6 @@ def _disk(folder: RunFolder) -> Iterator[None]:
             f"cannot write to {folder.path}: {reason}; what was saved before is kept, and `atlas resume {folder.path}` "
             "goes on from there"
         ) from error
-
-
-def remember_compiled() -> None:
-    """Keep compiled programs between processes, unless the user has arranged that already: resuming is then quick."""
-    settings: Any = jax.config
-    if settings.jax_compilation_cache_dir is None:
-        settings.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
 
 
 def _held_out(folder: RunFolder, config: Config, quiet: bool) -> HeldOut:

@@ -1,0 +1,1 @@
+"""The ledger of speeds: one file a part, each giving rows of one type. `atlas bench` runs them."""
