@@ -64,6 +64,12 @@ def work(run: Path) -> tuple[float, float, int]:
     return last["steps"] / 1e6, trained / 1e6, last["trained"] * ppo.epochs * config.run.num_envs // ppo.minibatch_envs
 
 
+def untrained(run: Path) -> dict[str, float]:
+    """Solve rates before the first iteration."""
+    rates: dict[str, float] = json.loads((run / "summary.json").read_text())["before"]
+    return rates
+
+
 def final_rates(run: Path, attempts: int) -> list[float]:
     """Solve rates of the last policy on the held-out problems, by number of rooms."""
     kept = run / "evaluations" / "held_out.json"
@@ -83,9 +89,7 @@ def table(folder: Path, attempts: int) -> str:
     ]
     for arm, runs in groups(folder).items():
         rates = np.array([final_rates(run, attempts) for run in runs])
-        before = np.array(
-            [[100 * json.loads((run / "summary.json").read_text())["before"][r] for r in ROOMS] for run in runs]
-        )
+        before = np.array([[100 * untrained(run)[room] for room in ROOMS] for run in runs])
         each = [f"{r.mean():.0f} % ({r.min():.0f} to {r.max():.0f})" for r in rates.T]
         gain = ", ".join(f"{g:+.0f}" for g in (rates - before).mean(axis=0))
         steps, trained, gradients = np.mean([work(run) for run in runs], axis=0)
@@ -107,10 +111,12 @@ def figure(folder: Path, out: Path) -> None:
     sides = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")[1]
     for side, room, title in zip(sides, ROOMS, ("one room", "two rooms"), strict=True):
         for colour, (arm, runs) in zip(("C0", "C1", "C3", "C7"), groups(folder).items(), strict=False):
-            lines = [[(r["seconds"] / 60, 100 * r["held_out"][room]) for r in curve(run)] for run in runs]
+            starts = [(0.0, 100 * untrained(run)[room]) for run in runs]
+            later = [[(r["seconds"] / 60, 100 * r["held_out"][room]) for r in curve(run)] for run in runs]
+            lines = [[start, *line] for start, line in zip(starts, later, strict=True)]
             for line in lines:
                 side.plot(*zip(*line, strict=True), colour, alpha=0.3, linewidth=1)
-            minutes = np.linspace(0.5, min(line[-1][0] for line in lines), 24)
+            minutes = np.linspace(0, min(line[-1][0] for line in lines), 24)
             mean = np.mean([np.interp(minutes, *zip(*line, strict=True)) for line in lines], axis=0)
             side.plot(minutes, mean, colour, linewidth=2.5, label=NAMES[arm])
         side.set(title=title, xlabel="minutes on one core", ylim=(0, 100))

@@ -5,7 +5,7 @@ comparing bytes.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -108,9 +108,6 @@ def as_cell(code: int) -> UInt8[Array, ""]:
     return jnp.uint8(code)
 
 
-Cells = TypeVar("Cells", Array, np.ndarray)
-
-
-def count_objects(cells: Cells) -> Cells:
+def count_objects(cells: Array | np.ndarray) -> Any:
     """`uint8[…, rows, cols]` to `int32[…]`: objects in each grid, doors included; on the host or the device."""
     return (cells >> 3 >= MOVABLE[0]).sum((-2, -1), dtype=np.int32)
