@@ -17,7 +17,7 @@ test: lint types  ## lint, types, the fast tests and the oracles
 test-slow: $(READY)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-bench: $(READY)  ## how fast everything is on this machine: a quarter of an hour, `make bench PARTS=world` less
+bench: $(READY)  ## how fast everything is on this machine: many minutes, `make bench PARTS=world` fewer
 	$(BIN)/atlas bench $(PARTS)
 
 lint: $(READY)

@@ -36,7 +36,7 @@ class Args:
     """Measure how fast ATLAS is on this machine."""
 
     parts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[PART …]")] = ()
-    """Which parts; all but growth if none is named (a quarter of an hour on two cores)."""
+    """Which parts; all but growth if none is named (many minutes)."""
     quick: bool = False
     """Toy shapes and few repeats: does everything run? The numbers are not for comparing."""
     figure: Path = Path("growth.svg")
