@@ -99,11 +99,6 @@ class Pair:
     task: Path
 
 
-def pairs_in_list(document: Document) -> Iterator[Pair]:
-    """The pairs that a list names, looked for below the file's folder and each folder above it."""
-    return (pair_of_entry(document, node) for node in list_entries(document))
-
-
 def list_entries(document: Document) -> list[yaml.Node]:
     """The entries of a list, each for one pair."""
     assert isinstance(document.node, yaml.SequenceNode)

@@ -12,11 +12,6 @@ def state_name(index: int, outcome: int) -> str:
     return _TERMINAL.get(int(outcome), f"u{int(index)}")
 
 
-def state_names(outcome: Sequence[int]) -> list[str]:
-    """The names of all states of a machine."""
-    return [state_name(i, o) for i, o in enumerate(outcome)]
-
-
 def machine_name(index: int) -> str:
     """The name of a machine of a hierarchy; a flat task is `m0`."""
     return f"m{int(index)}"

@@ -166,11 +166,6 @@ def holds(state: State, props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
     return _evaluate(dynamics.window(state), state.direction, state.carrying, props)
 
 
-def holds_in_view(view: UInt8[Array, "5 5"], props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
-    """Which of the asked propositions hold, given what the agent sees."""
-    return _evaluate(view, jnp.int8(UP), view[VIEW - 1, VIEW // 2], props)
-
-
 def _evaluate(
     window: UInt8[Array, "5 5"], direction: Int8[Array, ""], carrying: UInt8[Array, ""], props: Int[Array, "*asked"]
 ) -> Bool[Array, "*asked"]:

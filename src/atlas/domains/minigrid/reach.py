@@ -32,7 +32,6 @@ from atlas.domains.minigrid.layouts import PITCH
 from atlas.struct import Struct
 
 COLOUR_COUNT: Final = ANY_COLOUR
-MAX_LOCKS: Final = 12
 
 
 class Regions(Struct):
