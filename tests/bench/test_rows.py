@@ -36,8 +36,8 @@ def test_a_straggler_does_not_move_the_median() -> None:
 
 
 def test_the_share_is_the_median_of_pairs() -> None:
-    row = summarise("learn", seconds(), clocks(1.0, 2.0, 3.0), [0.5, 0.4, 0.1], "product", 2.5)
-    assert row.share == 0.4
+    row = summarise("learn", seconds(), clocks(1.0, 2.0, 3.0), clocks(0.5, 0.8, 0.3), "product", 2.5)
+    assert row.share == row.processor_share == 0.4
     assert (row.limit, row.compile_seconds) == ("product", 2.5)
 
 
@@ -59,12 +59,12 @@ def test_enough_is_enough() -> None:
 
 
 def test_a_row_is_json() -> None:
-    row = summarise("step", per_second(8, "steps"), clocks(1.0, 2.0), [0.1, 0.3], "copy", 1.5)
+    row = summarise("step", per_second(8, "steps"), clocks(1.0, 2.0), clocks(0.1, 0.6), "copy", 1.5)
     plain = json.loads(json.dumps(row.plain()))
     assert plain == {
         "name": "step", "unit": "steps/s", "median": 6.0, "low": 5.0, "high": 7.0, "repeats": 2,
-        "processor": pytest.approx(8 / 3), "compile_seconds": 1.5, "limit": "copy", "share": 0.2,
-        "spread": pytest.approx(1 / 6),
+        "processor": pytest.approx(8 / 3), "compile_seconds": 1.5, "limit": "copy", "share": pytest.approx(0.2),
+        "processor_share": pytest.approx(0.2), "spread": pytest.approx(1 / 6),
     }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def test_shares_are_percent() -> None:
 
 
 def test_tables_leave_out_what_says_nothing() -> None:
-    whole = summarise("step", per_second(8, "steps"), clocks(1.0, 2.0), [0.1, 0.3], "copy", 1.5)
+    whole = summarise("step", per_second(8, "steps"), clocks(1.0, 2.0), clocks(0.1, 0.6), "copy", 1.5)
     assert cells(whole) == ("step", "6 steps/s", "± 17 %", "2.67", "1.5 s", "20 % copy")
     bare = fact("a level", "bytes", 252)
     assert cells(bare) == ("a level", "252 bytes", "", "", "", "")

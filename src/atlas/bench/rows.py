@@ -80,6 +80,8 @@ class Row:
     """What the machine could do at best, timed beside each repeat."""
     share: float | None = None
     """How much of that was reached: the time of the limit over the time of the work, the median of all repeats."""
+    processor_share: float | None = None
+    """The same by processor time, which says more where others were using the machine."""
 
     @property
     def spread(self) -> float:
@@ -95,11 +97,11 @@ def summarise(
     name: str,
     unit: Unit,
     clocks: Sequence[Clock],
-    shares: Sequence[float] = (),
+    beside: Sequence[Clock] = (),
     limit: str | None = None,
     compile_seconds: float | None = None,
 ) -> Row:
-    """A row from repeats. `shares` has one entry for each of them, or none at all."""
+    """A row from repeats. `beside` is what the limit would have taken for the same work, once for each, or nothing."""
     values = sorted(unit.of(clock.wall) for clock in clocks)
     low, median, high = quartiles(values)
     used = statistics.median(clock.processor for clock in clocks)
@@ -113,8 +115,16 @@ def summarise(
         processor=unit.of(used) if used > 0 else None,
         compile_seconds=compile_seconds,
         limit=limit,
-        share=statistics.median(shares) if shares else None,
+        share=_ratio([clock.wall for clock in beside], [clock.wall for clock in clocks]),
+        processor_share=_ratio([clock.processor for clock in beside], [clock.processor for clock in clocks]),
     )
+
+
+def _ratio(above: Sequence[float], below: Sequence[float]) -> float | None:
+    """The median of the ratios of pairs; none if there are none, or if nothing was used."""
+    if not above or not all(below):
+        return None
+    return statistics.median(a / b for a, b in zip(above, below, strict=True))
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -68,7 +68,7 @@ def prover(name: str, problems: list[Problem], workers: int, effort: Effort) -> 
     row = measure("prover", per_second(len(problems), "problems"), solve, effort, least=3)
     unknown = counted(found)["unknown"]
     words = f"prover, {name}, {workers} process{'es' * (workers > 1)}, {unknown} of {len(problems)} unknown"
-    return dataclasses.replace(row, name=words)
+    return dataclasses.replace(row, name=words, processor=row.processor if workers == 1 else None)
 
 
 def long_tasks(n: int, rooms: int, seed: int = 0) -> list[Problem]:

@@ -7,8 +7,8 @@ from rich.table import Table
 
 from atlas.bench.rows import Row
 
-HEADERS = ("", "median", "spread", "a core-second", "compile", "of its limit")
-PROCESSOR = HEADERS.index("a core-second")
+HEADERS = ("", "median", "spread", "by processor", "compile", "of its limit")
+PROCESSOR = HEADERS.index("by processor")
 WIDE = 96
 """Columns of a terminal in which the whole table fits."""
 
@@ -38,10 +38,15 @@ def cells(row: Row) -> tuple[str, ...]:
         row.name,
         f"{figure(row.median)} {row.unit}",
         f"± {100 * row.spread:.0f} %" if row.repeats > 1 else "",
-        "" if row.processor is None or not row.unit.endswith("/s") else figure(row.processor),
+        "" if row.processor is None else _by_processor(row.unit, row.processor),
         "" if row.compile_seconds is None else f"{row.compile_seconds:.1f} s",
         "" if row.share is None else f"{percent(row.share)} {row.limit}",
     )
+
+
+def _by_processor(unit: str, value: float) -> str:
+    """Rates are those of one second of one core; durations are processor time."""
+    return figure(value) if unit.endswith("/s") else f"{figure(value)} {unit}"
 
 
 def figure(value: float) -> str:

@@ -79,13 +79,14 @@ def measure(
     for first in (() if warm else (work.call,)) + ((limit.call,) if limit else ()):
         first()
     clocks: list[Clock] = []
-    shares: list[float] = []
+    beside: list[Clock] = []
     while not effort.enough([clock.wall for clock in clocks], least):
         clocks.append(clocked(work.call))
         if limit:
-            shares.append(limit.scale * clocked(limit.call).wall / clocks[-1].wall)
+            plain = clocked(limit.call)
+            beside.append(Clock(limit.scale * plain.wall, limit.scale * plain.processor))
     known = work.seconds if work.seconds == work.seconds else None
-    return summarise(name, unit, clocks, shares, limit.name if limit else None, known)
+    return summarise(name, unit, clocks, beside, limit.name if limit else None, known)
 
 
 def products(flops: float) -> Limit:
