@@ -60,7 +60,7 @@ class Layout:
 
     def mean(self, tree: Tree) -> Tree:
         """Inside `apart`: the mean over devices."""
-        return tree if self.mesh is None else jax.lax.pmean(tree, AXIS)
+        return tree if self.mesh is None else jax.lax.pmean(tree, AXIS)  # type: ignore[no-untyped-call]
 
     def own(self, keys: Key[Array, "keys shards"]) -> Key[Array, "keys"]:
         """Inside `apart`: this device's column of some keys that are drawn for all."""
@@ -84,14 +84,15 @@ class Layout:
     def _constrained(self, tree: Tree, axis: int) -> Tree:
         if self.mesh is None:
             return tree
-        return jax.tree.map(lambda leaf: jax.lax.with_sharding_constraint(leaf, self.sharding(leaf, axis)), tree)
+        where = jax.tree.map(lambda leaf: self.sharding(leaf, axis), tree)
+        return jax.lax.with_sharding_constraint(tree, where)  # type: ignore[no-untyped-call]
 
 
 ALONE: Final = Layout()
 
 
 def _spec(axis: int) -> PartitionSpec:
-    return PartitionSpec() if axis == COPY else PartitionSpec(*[None] * axis, AXIS)
+    return PartitionSpec(*([] if axis == COPY else [None] * axis + [AXIS]))  # type: ignore[no-untyped-call]
 
 
 def _is_key(leaf: Any) -> bool:

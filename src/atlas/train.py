@@ -124,7 +124,7 @@ class Trainer:
         return jax.lax.fori_loop(0, n, once, (state, self.nothing()))
 
     @cached_property
-    def compiled(self) -> Callable[[TrainState, Int32[Array, ""]], tuple[TrainState, Metrics]]:
+    def compiled(self) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
         """`steps`, compiled once; the memory of the state it is given is used again."""
         if self.layout.mesh is None:
             return jax.jit(self.steps, donate_argnums=0)
