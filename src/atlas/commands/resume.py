@@ -26,6 +26,7 @@ class Args:
 def main(argv: list[str]) -> int:
     """Resume, then say what came of it."""
     args = tyro.cli(Args, args=argv, prog="atlas resume")
+    args.hosts.prepare()
     from atlas.runs.team import join, layout
 
     with join(args.hosts) as team:

@@ -42,13 +42,16 @@ class Args:
 def main(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
+    args.hosts.prepare()
     folder_path = args.folder or Path("runs") / Path(args.preset).stem
 
+    from atlas.build import require_even
     from atlas.runs.folder import create
     from atlas.runs.team import join, layout, same_settings
 
     with join(args.hosts) as team:
         divided = layout(args.hosts)
+        require_even(args.config, divided.shards)
         same_settings(team, args.config)
         if not team.leads:
             return stand_by(args.config, divided, team)

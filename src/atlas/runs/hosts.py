@@ -1,5 +1,6 @@
 """Where a process stands among those that train together, as told on the command line or by a cluster. No JAX here."""
 
+import os
 from dataclasses import dataclass
 
 from atlas.errors import AtlasError
@@ -17,6 +18,17 @@ class Hosts:
     """How many processes take part."""
     host_id: int | None = None
     """Which of them this is, from 0; host 0 writes and prints."""
+
+    @property
+    def several(self) -> bool:
+        """Whether there are other hosts."""
+        return self.coordinator is not None or in_cluster(dict(os.environ))
+
+    def prepare(self) -> None:
+        """Check them, before JAX is loaded; with several hosts it is told to keep its diagnostics to itself."""
+        self.check()
+        if self.several:
+            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
     def check(self) -> None:
         """Whether they make sense together."""

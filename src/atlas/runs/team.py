@@ -6,20 +6,26 @@ inside a computation. Host 0 leads: it alone keeps the folder, writes and prints
 """
 
 import atexit
+import ctypes
 import json
 import os
+import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import jax
+from jax._src import distributed  # JAX has no public name for its key-value store, nor for what it does on failure
 
 from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
-from atlas.runs.hosts import Hosts, in_cluster
+from atlas.runs.hosts import Hosts
 from atlas.settings import dump
 
 BEAT: Final = 3.0
@@ -28,6 +34,8 @@ LOST: Final = 25.0
 """Seconds without one after which a host counts as lost."""
 FOREVER: Final = 7 * 24 * 3600 * 1000
 """Milliseconds to wait for an answer: whether the others are alive is watched apart."""
+PATIENCE: Final = 120
+"""Seconds that hosts wait for each other at the start."""
 FAILED: Final = 1
 
 
@@ -115,33 +123,62 @@ class Team:
 
     def give_up(self, why: str) -> NoReturn:
         """End this process at once, wherever it is: the others cannot be waited for."""
-        print(
+        sentence = (
             f"atlas: {why}, so host {self.number} stops, too; `atlas resume` goes on from the last checkpoint, on as "
-            "many hosts as there are",
-            file=sys.stderr,
-            flush=True,
+            "many hosts as there are\n"
         )
+        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, sentence.encode())  # no lock that may be held
         os._exit(FAILED)
 
 
 def join(hosts: Hosts) -> Team:
     """Find the others, if there are any. Must come before anything is computed."""
-    hosts.check()
     settings: Any = jax.config
     if hosts.devices is not None:  # more than one on a CPU must be asked for before JAX starts
         settings.update("jax_num_cpu_devices", hosts.devices)
-    if hosts.coordinator is None and not in_cluster(dict(os.environ)):
+    if not hosts.several:
         return Team()
-    settings.update("jax_enable_recoverability", True)  # else JAX ends the process before it can say why
+    settings.update("jax_enable_preemption_service", False)  # signals are seen to by the run
+    team = Team()
     try:
-        jax.distributed.initialize(
-            hosts.coordinator, hosts.num_hosts, hosts.host_id, shutdown_timeout_seconds=30, initialization_timeout=120
-        )
+        with _last_word(team):
+            jax.distributed.initialize(
+                hosts.coordinator,
+                hosts.num_hosts,
+                hosts.host_id,
+                shutdown_timeout_seconds=30,
+                initialization_timeout=PATIENCE,
+            )
     except Exception as error:
         raise AtlasError(f"the hosts did not find each other: {_first_line(error)}") from error
-    from jax._src import distributed  # JAX has no public name for its key-value store
+    team.number, team.size, team.client = jax.process_index(), jax.process_count(), distributed.global_state.client
+    return team
 
-    return Team(jax.process_index(), jax.process_count(), distributed.global_state.client)
+
+@contextmanager
+def _last_word(team: Team) -> Iterator[None]:
+    """A process that lost its coordinator is ended by JAX, deep inside: say why before that.
+
+    JAX would call whom it is told to; some versions fail in doing so and abort, which is caught here as well.
+    """
+
+    def say(*_: Any) -> None:
+        team.give_up("host 0, which coordinates, is gone")
+
+    _ON_ABORT.append(ctypes.CFUNCTYPE(None, ctypes.c_int)(say))  # kept: it must outlive this function
+    system = ctypes.CDLL(None)
+    system.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    system.signal(signal.SIGABRT, ctypes.cast(_ON_ABORT[-1], ctypes.c_void_p))
+    library: Any = distributed._jax
+    real = library.get_distributed_runtime_client
+    library.get_distributed_runtime_client = partial(real, missed_heartbeat_callback=say)
+    try:
+        yield
+    finally:
+        library.get_distributed_runtime_client = real
+
+
+_ON_ABORT: list[Any] = []
 
 
 def layout(hosts: Hosts) -> Layout:
