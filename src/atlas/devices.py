@@ -8,6 +8,7 @@ is asked for by name. With one device all of this is nothing.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import jax
@@ -73,9 +74,7 @@ class Layout:
         """Everything on one device of this process, to be looked at. All processes must ask."""
         if self.mesh is None:
             return tree
-        shardings = jax.tree.map(lambda leaf: self.sharding(leaf, COPY), tree)
-        whole = jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=shardings)(tree)
-        return jax.tree.map(_local, whole)
+        return jax.tree.map(_local, _gatherer(self.mesh)(tree))
 
     def place(self, tree: Tree, shardings: Any) -> Tree:
         """Put what every process has whole where it belongs."""
@@ -89,6 +88,12 @@ class Layout:
 
 
 ALONE: Final = Layout()
+
+
+@lru_cache
+def _gatherer(mesh: Mesh) -> Callable[[Any], Any]:
+    """Copies of everything for every device: the state itself may be overwritten by the next iteration."""
+    return jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=NamedSharding(mesh, _spec(COPY)))
 
 
 def _spec(axis: int) -> PartitionSpec:
