@@ -47,9 +47,12 @@ def main(argv: list[str]) -> int:
     tell = (lambda _: None) if args.json else _tell
     if sweep.about and not args.json:
         _tell(f"{sweep.name}: {sweep.about}")
-    signal.signal(signal.SIGTERM, _interrupt)
     local = Local(args.parallel, args.retries, tell)
-    jobs, failed = _carry_out(sweep, folder, args, local, tell)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        jobs, failed = _carry_out(sweep, folder, args, local, tell)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     rows = results(jobs, failed)
     print(json.dumps(rows, indent=2)) if args.json else _show(rows, failed)
     return 1 if failed else 0
