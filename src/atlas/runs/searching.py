@@ -22,9 +22,9 @@ def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
         study_name=folder.name,
         storage=f"sqlite:///{folder / STUDY}",
         direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=wanted.seed),
         load_if_exists=True,
     )
+    study.sampler = optuna.samplers.TPESampler(seed=wanted.seed + len(study.trials))  # resumed, it draws others
     unfinished = [trial for trial in study.trials if not trial.state.is_finished()]
     _go_on(study, wanted, folder, local, [(trial.number, trial.params) for trial in unfinished])
     while (left := wanted.trials - len(study.trials)) > 0:
@@ -49,8 +49,10 @@ def _draw(trial: Any, wanted: Search) -> dict[str, Any]:
 
 def _job(wanted: Search, folder: Path, number: int, settings: dict[str, Any]) -> Job:
     config = changed(named(wanted.preset), {**settings, "run.seed": wanted.seed})
-    words = ", ".join(f"{key}={value:.3g}" if isinstance(value, float) else f"{key}={value}"
-                      for key, value in settings.items())  # fmt: skip
+    words = ", ".join(
+        f"{key.rsplit('.', 1)[-1]}={value:.3g}" if isinstance(value, float) else f"{key.rsplit('.', 1)[-1]}={value}"
+        for key, value in settings.items()
+    )
     return Job(Planned(f"trial {number}: {words}", wanted.seed, config), folder / f"trial-{number:04d}")
 
 
