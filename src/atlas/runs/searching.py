@@ -3,19 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from atlas.errors import AtlasError
 from atlas.runs.sweep_file import Planned, Search, changed, named
-from atlas.runs.sweeping import Job, Local
+from atlas.runs.sweeping import Job, Local, extra
 
 STUDY = "study.db"
 
 
 def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
     """All trials, those of an earlier call included; as many at a time as run in parallel."""
-    try:
-        import optuna
-    except ImportError:
-        raise AtlasError("a search needs a package that is not installed: pip install 'atlas-ued[search]'") from None
+    optuna = extra("optuna", "a search", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
@@ -63,12 +59,6 @@ def _go_on(study: Any, wanted: Search, folder: Path, local: Local, trials: list[
     for number, job in jobs.items():
         summary = job.summary()
         if summary is None:
-            study.tell(number, state=_failed())
+            study.tell(number, state=extra("optuna", "a search", "search").trial.TrialState.FAIL)
         else:
             study.tell(number, summary["after"]["all"])
-
-
-def _failed() -> Any:
-    import optuna
-
-    return optuna.trial.TrialState.FAIL

@@ -5,6 +5,7 @@ else starts anew. So the same command, given again, goes on where it was stopped
 """
 
 import contextlib
+import importlib
 import json
 import subprocess
 import sys
@@ -134,14 +135,19 @@ class Local:
 
 def on_slurm(jobs: Sequence[Job], folder: Path, parallel: int, settings: dict[str, Any]) -> list[str]:
     """Hand what is not done to SLURM, one job a run. Returns their numbers; nobody waits for them."""
-    try:
-        import submitit
-    except ImportError:
-        raise AtlasError("--slurm needs a package that is not installed: pip install 'atlas-ued[slurm]'") from None
+    submitit = extra("submitit", "--slurm", "slurm")
     executor = submitit.AutoExecutor(folder=str(folder / LOGS / "slurm"))
     executor.update_parameters(name=folder.name, slurm_array_parallelism=parallel, **settings)
     left = [job for job in jobs if job.status() != "done"]
     return [str(handed.job_id) for handed in executor.map_array(execute, left)] if left else []
+
+
+def extra(module: str, what: str, name: str) -> Any:
+    """A package that not everybody has."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 def execute(job: Job) -> None:
