@@ -12,13 +12,17 @@ import jax
 import numpy as np
 
 from atlas.build import build
-from atlas.config import PPOConfig
+from atlas.config import PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
 from atlas.presets import TINY
 from atlas.runs.checkpoints import Checkpoints, from_table, to_table
 
 CONFIG = dataclasses.replace(
-    TINY, student=dataclasses.replace(TINY.student, ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=8))
+    TINY,
+    student=StudentConfig(
+        network=dataclasses.replace(TINY.student.network, graph_layers=1),  # quick to compile
+        ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=8),
+    ),
 )
 
 
@@ -77,6 +81,8 @@ def main(folder):
         before, _ = restored(checkpoints, trainer)
         moved[str(trainer.layout.shards)] = differ(tables[-1][1], before)
     after = differ(restored(saved_two, two)[1], restored(saved_two, two)[1])
+    for checkpoints in (saved_one, saved_two):
+        checkpoints.close()
     back = from_table(tables_one[-1][1], one.shapes)
     print(
         json.dumps(
