@@ -67,6 +67,7 @@ def fit(
     state, _ = trainer.compiled(state, np.int32(0))  # no iteration: all this does is compile, so that timing is fair
     pace, iteration, trained = 1, int(state.iterations), int(state.trained)
     while env_steps(config, iteration, trained) < config.run.total_steps:
+        everyone(None)  # devices wait for each other half a minute at most, and hooks may take longer
         started = time.monotonic()
         state, totals = trainer.compiled(state, np.int32(min(pace, _safe(config, iteration, trained))))
         metrics: Metrics = jax.device_get(totals)

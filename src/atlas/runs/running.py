@@ -93,7 +93,7 @@ def go(
             closing.callback(writer.close)
         snapshots = Snapshots(folder, config, Observer(config, trainer, made.world))
         looking_on, saving = _look_on(exam, snapshots, result), _save(checkpoints, result)
-        looks, saves = _timetable(config, layout, seconds, looking_on, saving)
+        looks, saves = _timetable(config, layout, team, seconds, looking_on, saving)
         hooks: list[Hook] = [looks, _note(result), lambda moment: _write(writers, moment)]
         if not quiet:
             shown = display(config, str(folder.path), before)
@@ -147,7 +147,7 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         layout.here(state.params)
-    hooks = _timetable(config, layout, told["seconds"], _stand_by, _stand_by)
+    hooks = _timetable(config, layout, team, told["seconds"], _stand_by, _stand_by)
     with stop_on_signals() as stop:
         fit(trainer, config, state, hooks, lambda: bool(stop), told["seconds"], team.everyone)
 
@@ -156,12 +156,19 @@ def _stand_by(moment: Moment) -> None:
     """Nothing is left to do once the state was put together."""
 
 
-def _timetable(config: Config, layout: Layout, seconds: float, look_on: Hook, save: Hook) -> tuple[Hook, Hook]:
+def _timetable(
+    config: Config, layout: Layout, team: Team, seconds: float, look_on: Hook, save: Hook
+) -> tuple[Hook, Hook]:
     """Both hooks, called now and then and at the end, with the whole state on one device. For this all hosts are
     needed, so all go by the same table."""
 
     def at_times(due: Due, hook: Hook) -> Hook:
-        return lambda moment: hook(replace(moment, state=layout.here(moment.state))) if due(moment) else None
+        def perhaps(moment: Moment) -> None:
+            if due(moment):
+                team.everyone(None)  # the hook before may have taken long: nobody waits inside a computation
+                hook(replace(moment, state=layout.here(moment.state)))
+
+        return perhaps
 
     run = config.run
     return at_times(Due(run.snapshot_every, seconds), look_on), at_times(Due(run.checkpoint_every, seconds), save)
