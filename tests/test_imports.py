@@ -15,6 +15,7 @@ ALLOWED = {
     "draw": set(),
     "errors": set(),
     "settings": {"errors"},
+    "devices": set(),
     "config": {"settings"},
     "presets": {"config", "errors", "settings"},
     "tasks": BASE,
@@ -24,10 +25,10 @@ ALLOWED = {
     "editing": BASE,
     "solve": BASE | {"tasks", "domains", "world", "problems"},
     "ued": BASE,
-    "student": BASE,
-    "rollout": BASE | {"world", "student"},
+    "student": BASE | {"devices"},
+    "rollout": BASE | {"world", "student", "devices"},
     "evaluate": BASE | {"world", "student", "rollout"},
-    "train": BASE | {"world", "student", "rollout", "ued"},
+    "train": BASE | {"world", "student", "rollout", "ued", "devices"},
 }
 """A part not listed here may import anything (build, fit, cli, commands, runs, analysis, the public surface)."""
 

@@ -12,6 +12,7 @@ from jax import Array
 from jaxtyping import Float32, Key
 
 from atlas.config import ACCELConfig, Config, DRConfig, EditConfig, PLRConfig
+from atlas.devices import ALONE, Layout
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
 from atlas.domains.minigrid.layouts import door_places
@@ -45,7 +46,7 @@ class Parts:
     """Draws problems as the settings say."""
 
 
-def parts(config: Config) -> Parts:
+def parts(config: Config, layout: Layout = ALONE) -> Parts:
     """World, student, player and sampler of a config."""
     domain = Minigrid(config.domain)
     ppo = config.student.ppo
@@ -53,7 +54,7 @@ def parts(config: Config) -> Parts:
     world = World(domain, tasks, config.domain.step_limit)
     cells = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
     student = Student(config.student.network, cells, domain.num_actions, domain.vocabulary.features)
-    player = Player(world, student, config.run.rollout, ppo.phases, ppo.truncation == "bootstrap")
+    player = Player(world, student, config.run.rollout, ppo.phases, ppo.truncation == "bootstrap", layout)
     check = solvability_check(config) if config.pairing.solvable else None
     return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
 
@@ -67,12 +68,13 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
     return partial(relaxed, locks=max(len(door_places(rooms)) for rooms in config.domain.rooms))
 
 
-def build(config: Config) -> Trainer:
+def build(config: Config, layout: Layout = ALONE) -> Trainer:
     """The whole experiment as pure functions."""
-    made = parts(config)
+    require_even(config, layout.shards)
+    made = parts(config, layout)
     ppo = config.student.ppo
     adam = optimiser(ppo, expected_updates(config) * gradient_steps(ppo, config.run.num_envs))
-    learner = Learner(made.student, ppo, adam)
+    learner = Learner(made.student, ppo, adam, layout)
     teacher = TEACHERS[config.teacher.name](config.teacher, _supply(made))
 
     def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
@@ -87,7 +89,18 @@ def build(config: Config) -> Trainer:
         learn=learner.learn,
         no_losses=Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(Losses)}),
         resume=_resume(made, teacher.pool),
+        layout=layout,
     )
+
+
+def require_even(config: Config, shards: int) -> None:
+    """Whether so many devices can share the work of a config evenly."""
+    run, teacher, words = config.run, config.teacher, f"a multiple of the number of devices, {shards}, is needed"
+    require(run.num_envs % shards == 0, "run.num_envs", run.num_envs, words)
+    minibatch = config.student.ppo.minibatch_envs
+    require(minibatch % shards == 0, "student.ppo.minibatch_envs", minibatch, words)
+    if isinstance(teacher, PLRConfig) and teacher.num_eval is not None:
+        require(teacher.num_eval % shards == 0, "teacher.num_eval", teacher.num_eval, words)
 
 
 def _supply(made: Parts) -> Supply:

@@ -14,6 +14,7 @@ from atlas.errors import AtlasError, nearest
 COMMANDS: dict[str, str] = {
     "train": "train a student on problems that a teacher proposes",
     "resume": "go on with a run that was stopped",
+    "sweep": "many runs from one file: presets, seeds and settings",
     "eval": "how good trained policies are on a set of problems, and where they fail",
     "report": "one page about one or several runs: curves, tables, curriculum, episodes",
     "watch": "see a trained policy play a problem, in the terminal or as a film",

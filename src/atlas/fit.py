@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from atlas.build import env_steps
@@ -43,6 +42,8 @@ class Moment:
     last: bool
     """The run ends here: it is done, out of time, or was asked to stop."""
     record: dict[str, Any] = field(default_factory=dict)
+    stopped: bool = False
+    """It was asked to stop."""
 
 
 Hook = Callable[[Moment], None]
@@ -55,23 +56,32 @@ def fit(
     hooks: Sequence[Hook] = (),
     stop: Callable[[], bool] = lambda: False,
     seconds: float = 0.0,
+    everyone: Callable[[Any], list[Any]] = lambda mine: [mine],
 ) -> TrainState:
-    """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before."""
+    """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before.
+
+    Where several processes train together, `everyone` tells what each of them has to say: the first one's clock counts
+    for all, and all stop if one has to.
+    """
     begin = time.monotonic() - seconds
-    state, _ = trainer.compiled(state, jnp.int32(0))  # no iteration: all this does is compile, so that timing is fair
+    state, _ = trainer.compiled(state, np.int32(0))  # no iteration: all this does is compile, so that timing is fair
     pace, iteration, trained = 1, int(state.iterations), int(state.trained)
     while env_steps(config, iteration, trained) < config.run.total_steps:
+        everyone(None)  # devices wait for each other half a minute at most, and hooks may take longer
         started = time.monotonic()
-        state, totals = trainer.compiled(state, jnp.int32(min(pace, _safe(config, iteration, trained))))
+        state, totals = trainer.compiled(state, np.int32(min(pace, _safe(config, iteration, trained))))
         metrics: Metrics = jax.device_get(totals)
         _require_numbers(metrics)
         took, before = time.monotonic() - started, iteration
         iteration, trained = int(state.iterations), int(state.trained)
         pace = max(1, min(MOST_ITERATIONS, 2 * pace, int(CALL_SECONDS / took * (iteration - before))))
+        said = everyone({"pace": pace, "seconds": time.monotonic() - begin, "stop": stop()})
+        pace = said[0]["pace"]
         moment = Moment(
-            state, iteration, trained, env_steps(config, iteration, trained), time.monotonic() - begin, False
-        )
-        moment.last = stop() or moment.steps >= config.run.total_steps or _out_of_time(config, moment.seconds)
+            state, iteration, trained, env_steps(config, iteration, trained), said[0]["seconds"], False,
+            stopped=any(one["stop"] for one in said),
+        )  # fmt: skip
+        moment.last = moment.stopped or moment.steps >= config.run.total_steps or _out_of_time(config, moment.seconds)
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:
             hook(moment)

@@ -13,9 +13,10 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
+from atlas.devices import ALONE, COPY, Layout
 from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.student.experience import Experience, Transitions, draw_action, table_rows
+from atlas.student.experience import ENVS_AXIS, Experience, Transitions, draw_action, table_rows
 from atlas.student.network import Observation, Params, Student
 from atlas.types import Partial, Problem
 from atlas.world import Step, World, WorldState, restart
@@ -50,6 +51,10 @@ class Rollout(Struct):
     def steps(self) -> Transitions:
         """What happened, step by step."""
         return self.experience.steps
+
+
+_ROLLOUT_AXIS = Rollout.unchecked(experience=ENVS_AXIS, episodes=0, trivial=0, partial=0)
+"""Which axis of a rollout counts environments."""
 
 
 class Running(Struct):
@@ -101,6 +106,8 @@ class Player:
     """Gradient phases a rollout: memories are kept at the start of each."""
     bootstrap: bool = False
     """Also compute the value of the states in which episodes are cut."""
+    layout: Layout = ALONE
+    """How environments are divided among devices."""
 
     def play(self, key: Key[Array, ""], params: Params, problems: Problem) -> Rollout:
         """Each environment plays its own problem again and again. Every episode starts from reset."""
@@ -118,14 +125,27 @@ class Player:
             raise AtlasError(f"a pool of {size} problems is too large: at most {MAX_POOL} are allowed")
         if running is not None:
             pools = _with_running(pools, running)
+        envs = jax.tree.leaves(pools)[0].shape[0]
         key_noise, key_act = jax.random.split(key)
-        starts = jax.vmap(jax.vmap(self.world.reset))(pools)
-        envs = starts.time.shape[0]
         noise = jax.random.split(key_noise, envs)
+        chances = jax.random.uniform(key_act, (self.phases, self.steps // self.phases, envs))
+        play = self.layout.apart(self._play, (0, 2, COPY, 0, 0), (_ROLLOUT_AXIS, 0))
+        return play(noise, chances, params, pools, running)
+
+    def _play(
+        self,
+        noise: Key[Array, "envs"],
+        chances: Float32[Array, "phases time envs"],
+        params: Params,
+        pools: Problem,
+        running: Running | None,
+    ) -> tuple[Rollout, Running]:
+        """A rollout in which everything left to chance is settled: environments have nothing to do with each other."""
+        starts = jax.vmap(jax.vmap(self.world.reset))(pools)
         graphs = jax.vmap(jax.vmap(self.world.formalism.graph))(pools.task)
         fixed = _Fixed(params=params, tables=self.student.embed(params, noise, graphs), pools=pools, starts=starts)
         first = self._begin(starts) if running is None else _resume(self._begin(starts), running)
-        last, (hidden, steps) = self._scan(key_act, fixed, first)
+        last, (hidden, steps) = self._scan(chances, fixed, first)
         experience = Experience(
             steps=steps,
             graphs=graphs,
@@ -169,11 +189,9 @@ class Player:
         )
 
     def _scan(
-        self, key: Key[Array, ""], fixed: _Fixed, first: _Carry
+        self, chances: Float32[Array, "phases time envs"], fixed: _Fixed, first: _Carry
     ) -> tuple[_Carry, tuple[Float32[Array, "phases envs memory"], Transitions]]:
         """All steps, phase by phase."""
-        shape = (self.phases, self.steps // self.phases, *first.start.shape)
-        chances = jax.random.uniform(key, shape)
 
         def phase(carry: _Carry, chances: Float32[Array, "time envs"]) -> tuple[_Carry, Any]:
             last, steps = jax.lax.scan(lambda now, chance: self._step(fixed, now, chance), carry, chances)

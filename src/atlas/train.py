@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key
 
+from atlas.devices import ALONE, COPY, Layout
 from atlas.struct import Struct
 from atlas.types import Outcome, Partial, Proposal
 from atlas.ued.scores import Played, ScoreFn, assess
@@ -21,6 +22,8 @@ from atlas.ued.scores import Played, ScoreFn, assess
 KINDS: Final = ("new", "replayed", "edited")
 """What a batch of problems can be."""
 NEVER: Final = -1
+DIVIDED: Final = {"problems", "lineage", "partial", "resume"}
+"""Fields of a state with a row for each problem or environment. All others are small: every device has a copy."""
 
 
 class Play(Struct):
@@ -82,6 +85,8 @@ class Trainer:
     """Losses that are all zero."""
     resume: Any = None
     """What the very first rollout continues from."""
+    layout: Layout = ALONE
+    """How rows are divided among devices."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
@@ -119,9 +124,37 @@ class Trainer:
         return jax.lax.fori_loop(0, n, once, (state, self.nothing()))
 
     @cached_property
-    def compiled(self) -> Callable[[TrainState, Int32[Array, ""]], tuple[TrainState, Metrics]]:
+    def compiled(self) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
         """`steps`, compiled once; the memory of the state it is given is used again."""
-        return jax.jit(self.steps, donate_argnums=0)
+        if self.layout.mesh is None:
+            return jax.jit(self.steps, donate_argnums=0)
+        metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, COPY), jax.eval_shape(self.nothing))
+        state = self.shardings
+        return jax.jit(self.steps, donate_argnums=0, in_shardings=(state, None), out_shardings=(state, metrics))
+
+    @cached_property
+    def compiled_init(self) -> Callable[[Key[Array, ""]], TrainState]:
+        """`init`, compiled; its result is where it belongs."""
+        return jax.jit(self.init) if self.layout.mesh is None else jax.jit(self.init, out_shardings=self.shardings)
+
+    @cached_property
+    def shapes(self) -> TrainState:
+        """A state without content."""
+        return jax.eval_shape(self.init, jax.random.key(0))
+
+    @cached_property
+    def shardings(self) -> Any:
+        """Where each part of a state lives, for several devices."""
+
+        def sharding(path: tuple[Any, ...], leaf: Any) -> Any:
+            divided = any(getattr(key, "name", None) in DIVIDED for key in path)
+            return self.layout.sharding(leaf, 0 if divided else COPY)
+
+        return jax.tree_util.tree_map_with_path(sharding, self.shapes)
+
+    def place(self, state: TrainState) -> TrainState:
+        """A state that every process has whole, on the devices."""
+        return state if self.layout.mesh is None else self.layout.place(state, self.shardings)
 
     def nothing(self) -> Metrics:
         """The metrics of no iteration at all."""
@@ -142,10 +175,10 @@ class Trainer:
         self, key: Key[Array, ""], state: TrainState, train: bool | Bool[Array, ""]
     ) -> tuple[TrainState, Metrics]:
         key_propose, key_play, key_learn = jax.random.split(key, 3)
-        teacher, proposal = _either(train, lambda train: self.teacher.propose(key_propose, state.teacher, train))
+        teacher, proposal = _either(train, lambda train: self._propose(key_propose, state.teacher, train))
         play = self.play(key_play, state.params, proposal.problems, state.resume)
         proposal = _first_of_each_pool(proposal, self.teacher.pool)
-        outcome = assess(self.score, play.played, play.trivial, play.partial, proposal)
+        outcome = self._spread(assess(self.score, play.played, play.trivial, play.partial, proposal))
         params, optimiser, losses = _either(train, lambda train: self._learn(key_learn, state, play.rollout, train))
         state = state.replace(
             params=params,
@@ -156,6 +189,16 @@ class Trainer:
             trained=state.trained + train,
         )
         return state, _measure(state.iterations, proposal, outcome, losses, train)
+
+    def _propose(self, key: Key[Array, ""], teacher: Any, train: bool) -> tuple[Any, Proposal]:
+        teacher, proposal = self.teacher.propose(key, teacher, train)
+        return teacher, self._spread(proposal)
+
+    def _spread(self, told: Any) -> Any:
+        """What is proposed or came of it: its problems are divided; what the teacher judges by is known everywhere."""
+        return type(told).unchecked(
+            **{n: self.layout.rows(x) if n in DIVIDED else self.layout.copies(x) for n, x in vars(told).items()}
+        )
 
     def _learn(self, key: Key[Array, ""], state: TrainState, rollout: Any, train: bool) -> tuple[Any, Any, Any]:
         if not train:

@@ -47,7 +47,7 @@ def compiled_once(tmp_path_factory):
     made, trainer = parts(TINY), build(TINY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(running, "build", lambda _: trainer)
+        patch.setattr(running, "build", lambda *_: trainer)
         patch.setattr(running, "parts", lambda _: made)
         patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
         exams = []

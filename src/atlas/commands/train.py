@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ import tyro
 from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.presets import preset
+from atlas.runs.hosts import Hosts
 from atlas.settings import load, to_plain
 
 DEFAULT = "quick"
@@ -34,22 +35,34 @@ class Args:
     """Also send records to Weights & Biases."""
     json: bool = False
     """Print nothing but a summary as JSON at the end."""
+    hosts: Annotated[Hosts, tyro.conf.arg(name="")] = field(default_factory=Hosts)
+    """On which devices, and with which other hosts."""
 
 
 def main(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
+    args.hosts.prepare()
     folder_path = args.folder or Path("runs") / Path(args.preset).stem
 
+    from atlas.build import require_even
     from atlas.runs.folder import create
+    from atlas.runs.team import join, layout, same_settings
 
-    folder, lock = create(folder_path, args.config, args.overwrite)
-    try:
-        if not args.json:
-            print(f"{args.preset}: compiling takes a while; the run is kept in {folder.path}", flush=True)
-        return report(_go(folder, args), args.json)
-    finally:
-        lock.release()
+    with join(args.hosts) as team:
+        divided = layout(args.hosts)
+        require_even(args.config, divided.shards)
+        same_settings(team, args.config)
+        if not team.leads:
+            return stand_by(args.config, divided, team)
+        folder, lock = create(folder_path, args.config, args.overwrite)
+        try:
+            if not args.json:
+                where = "" if divided.shards == 1 else f" on {divided.shards} devices"
+                print(f"{args.preset}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
+            return report(_go(folder, args, divided, team), args.json)
+        finally:
+            lock.release()
 
 
 def parse(argv: list[str]) -> Args:
@@ -68,13 +81,21 @@ def parse(argv: list[str]) -> Args:
     return args
 
 
-def _go(folder: Any, args: Args) -> Any:
+def stand_by(config: Config, divided: Any, team: Any) -> int:
+    """Take part in what host 0 does."""
+    from atlas.runs.running import follow
+
+    follow(config, divided, team)
+    return 0
+
+
+def _go(folder: Any, args: Args, divided: Any, team: Any) -> Any:
     from atlas.runs.metrics import Sink, TensorBoard, WeightsAndBiases
     from atlas.runs.running import go
 
     sinks: list[Sink] = [TensorBoard(folder.path / "tensorboard")] if args.tensorboard else []
     sinks += [WeightsAndBiases(folder.path, folder.path.name, to_plain(args.config))] if args.wandb else []
-    return go(folder, args.config, tuple(sinks), quiet=args.json)
+    return go(folder, args.config, tuple(sinks), args.json, divided, team)
 
 
 def report(result: Any, as_json: bool) -> int:

@@ -49,6 +49,11 @@ def from_table(table: Table, like: Tree) -> Tree:
     return jax.tree_util.tree_map_with_path(leaf, like)
 
 
+def blank_table(like: Any) -> Table:
+    """The table of a tree of these shapes, all zeros."""
+    return to_table(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(_raw_tree, like)))
+
+
 def _is_key(leaf: Any) -> bool:
     return bool(jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key))
 
@@ -92,10 +97,15 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder = folder
         self.policy = KeepLastAndBest(keep)
-        options = ocp.CheckpointManagerOptions(
-            preservation_policy=self.policy, cleanup_tmp_directories=True, enable_async_checkpointing=True
-        )
         with _sentences(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            options = ocp.CheckpointManagerOptions(
+                preservation_policy=self.policy,
+                cleanup_tmp_directories=True,
+                enable_async_checkpointing=True,
+                create=False,
+                multiprocessing_options=_writer(),
+            )
             self.manager = ocp.CheckpointManager(folder.absolute(), options=options)
         for step in self.steps():
             with contextlib.suppress(CheckpointError):
@@ -137,7 +147,7 @@ class Checkpoints:
         """Read one checkpoint. Fails with a sentence if it is damaged or was made by another config."""
         where = self.folder / str(iteration)
         about = self.about(iteration)
-        expected = to_table(jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(_raw_tree, like)))
+        expected = blank_table(like)
         require_same(where, about["arrays"], shapes(expected))
         try:
             request = ocp.args.Composite(state=ocp.args.StandardRestore(expected))
@@ -209,6 +219,12 @@ def _zeros(shape: str) -> np.ndarray:
     """An array of a type and shape as `shapes` writes them: `float32[9, 16]`."""
     dtype, _, lengths = shape.rstrip("]").partition("[")
     return np.zeros([int(length) for length in lengths.split(",") if length], np.dtype(dtype))
+
+
+def _writer() -> ocp.options.MultiprocessingOptions:
+    """This process alone writes, and waits for no other."""
+    here = jax.process_index()
+    return ocp.options.MultiprocessingOptions(primary_host=here, active_processes={here})
 
 
 class OtherConfigError(CheckpointError):

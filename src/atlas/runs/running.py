@@ -7,26 +7,29 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import jax
+import numpy as np
 
 from atlas.build import build, env_steps, parts
 from atlas.config import Config
 from atlas.curriculum import Observer
+from atlas.devices import ALONE, Layout
 from atlas.fit import Hook, Moment, fit
 from atlas.heldout import Exam, HeldOut
 from atlas.runs.cache import remember_compiled
-from atlas.runs.checkpoints import RATE, Checkpoints
+from atlas.runs.checkpoints import RATE, Checkpoints, blank_table, from_table, to_table
 from atlas.runs.display import Rates, display, rates
 from atlas.runs.folder import RunError, RunFolder
 from atlas.runs.held_out import obtain
 from atlas.runs.metrics import JsonLines, Sink
 from atlas.runs.pictures import write_whole
 from atlas.runs.snapshots import Snapshots, forget_after
+from atlas.runs.team import Team
 from atlas.train import Trainer, TrainState
 
 LONG = 20.0
@@ -56,24 +59,33 @@ class Due:
     """Says when something is to be done again."""
 
     every: float
-    last: float = field(default_factory=time.monotonic)
+    last: float
+    """Seconds into the run when it was done last. The run's own clock: it is the same on all hosts."""
 
     def __call__(self, moment: Moment) -> bool:
-        if not (moment.last or time.monotonic() - self.last >= self.every):
+        if not (moment.last or moment.seconds - self.last >= self.every):
             return False
-        self.last = time.monotonic()
+        self.last = moment.seconds
         return True
 
 
-def go(folder: RunFolder, config: Config, sinks: tuple[Sink, ...] = (), quiet: bool = False) -> Result:
-    """Train in a folder, from its last good checkpoint if there is one."""
+def go(
+    folder: RunFolder,
+    config: Config,
+    sinks: tuple[Sink, ...] = (),
+    quiet: bool = False,
+    layout: Layout = ALONE,
+    team: Team | None = None,
+) -> Result:
+    """Train in a folder, from its last good checkpoint if there is one. Other hosts `follow`."""
+    team = team or Team()
     remember_compiled()
-    trainer, made = build(config), parts(config)
+    trainer, made = build(config, layout), parts(config)
     with _disk(folder), ExitStack() as closing:
         exam = Exam(made, _held_out(folder, config, quiet))
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
         closing.callback(checkpoints.close)
-        state, seconds, before = _begin(trainer, config, checkpoints, exam, quiet)
+        state, seconds, before = _begin(trainer, config, checkpoints, exam, team, quiet)
         iteration = int(state.iterations)
         forget_after(folder, iteration)
         result = Result(folder.path, iteration, _steps(config, state), seconds, False, before, before)
@@ -81,15 +93,16 @@ def go(folder: RunFolder, config: Config, sinks: tuple[Sink, ...] = (), quiet: b
         for writer in writers:
             closing.callback(writer.close)
         snapshots = Snapshots(folder, config, Observer(config, trainer, made.world))
-        hooks: list[Hook] = [_look_on(config, exam, snapshots, result), lambda moment: _write(writers, moment)]
+        looking_on, saving = _look_on(exam, snapshots, result), _save(checkpoints, result)
+        looks, saves = _timetable(config, layout, team, seconds, looking_on, saving)
+        hooks: list[Hook] = [looks, _note(result), lambda moment: _write(writers, moment)]
         if not quiet:
             shown = display(config, str(folder.path), before)
             closing.callback(shown.close)
             hooks.append(shown)
-        hooks.append(_save(config, checkpoints, result))
+        hooks.append(saves)
         stop = closing.enter_context(stop_on_signals())
-        fit(trainer, config, state, hooks, lambda: bool(stop), seconds)
-        result.stopped = bool(stop)
+        fit(trainer, config, state, hooks, lambda: bool(stop), seconds, team.everyone)
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
     return result
@@ -118,37 +131,83 @@ def _held_out(folder: RunFolder, config: Config, quiet: bool) -> HeldOut:
     return chosen
 
 
+def follow(config: Config, layout: Layout, team: Team) -> None:
+    """Take part in a run that host 0 keeps: compute what it computes, and be there when it looks at the state."""
+    remember_compiled()
+    trainer = build(config, layout)
+    told = team.everyone(None)[0]
+    if told["resumed"]:
+        state = trainer.place(_broadcast(None, trainer.shapes, team))
+    else:
+        state = trainer.compiled_init(jax.random.key(config.run.seed))
+        layout.here(state.params)
+    hooks = _timetable(config, layout, team, told["seconds"], _stand_by, _stand_by)
+    with stop_on_signals() as stop:
+        fit(trainer, config, state, hooks, lambda: bool(stop), told["seconds"], team.everyone)
+
+
+def _stand_by(moment: Moment) -> None:
+    """Nothing is left to do once the state was put together."""
+
+
+def _timetable(
+    config: Config, layout: Layout, team: Team, seconds: float, look_on: Hook, save: Hook
+) -> tuple[Hook, Hook]:
+    """Both hooks, called now and then and at the end, with the whole state on one device. For this all hosts are
+    needed, so all go by the same table."""
+
+    def at_times(due: Due, hook: Hook) -> Hook:
+        def perhaps(moment: Moment) -> None:
+            if due(moment):
+                team.everyone(None)  # the hook before may have taken long: nobody waits inside a computation
+                hook(replace(moment, state=layout.here(moment.state)))
+
+        return perhaps
+
+    run = config.run
+    return at_times(Due(run.snapshot_every, seconds), look_on), at_times(Due(run.checkpoint_every, seconds), save)
+
+
 def _begin(
-    trainer: Trainer, config: Config, checkpoints: Checkpoints, exam: Exam, quiet: bool
+    trainer: Trainer, config: Config, checkpoints: Checkpoints, exam: Exam, team: Team, quiet: bool
 ) -> tuple[TrainState, float, Rates]:
     """The state to start from, the seconds spent so far, and what the untrained student could do."""
-    start = jax.jit(trainer.init)
-    key = jax.random.key(config.run.seed)
     if not checkpoints.steps():
-        state = start(key)
-        before = exam.rates(state.params, 0)
+        team.everyone({"resumed": False, "seconds": 0.0})
+        state = trainer.compiled_init(jax.random.key(config.run.seed))
+        before = exam.rates(trainer.layout.here(state.params), 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
         return state, 0.0, before
-    iteration, state, passed = checkpoints.restore_latest(jax.eval_shape(start, key))
+    iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
     for sentence in passed:
         print(f"atlas: {sentence}", file=sys.stderr)
     about = checkpoints.about(iteration)
-    return state, float(about["seconds"]), about["before"]
+    team.everyone({"resumed": True, "seconds": float(about["seconds"])})
+    return trainer.place(_broadcast(state, trainer.shapes, team)), float(about["seconds"]), about["before"]
+
+
+def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> TrainState:
+    """The state that host 0 has, on every host: the others need not see its disk."""
+    if team.size == 1:
+        assert state is not None
+        return state
+    from jax.experimental import multihost_utils
+
+    table = blank_table(shapes) if state is None else to_table(state)
+    received: Any = multihost_utils.broadcast_one_to_all(table, is_source=team.leads)
+    return from_table({name: np.asarray(array) for name, array in received.items()}, shapes)
 
 
 def _steps(config: Config, state: TrainState) -> int:
     return env_steps(config, int(state.iterations), int(state.trained))
 
 
-def _look_on(config: Config, exam: Exam, snapshots: Snapshots, result: Result) -> Hook:
-    """Now and then, and at the end: how does the student do on held-out problems, and what does the teacher replay?"""
-    due = Due(config.run.snapshot_every)
+def _look_on(exam: Exam, snapshots: Snapshots, result: Result) -> Hook:
+    """How does the student do on held-out problems, and what does the teacher replay?"""
 
     def look_on(moment: Moment) -> None:
-        if not due(moment):
-            return
         started = time.monotonic()
         result.after = moment.record["held_out"] = exam.rates(moment.state.params, moment.iteration)
         examined = time.monotonic()
@@ -159,22 +218,29 @@ def _look_on(config: Config, exam: Exam, snapshots: Snapshots, result: Result) -
     return look_on
 
 
+def _note(result: Result) -> Hook:
+    """How far the run has come."""
+
+    def note(moment: Moment) -> None:
+        result.iteration, result.steps, result.seconds = moment.iteration, moment.steps, moment.seconds
+        result.stopped = moment.stopped
+
+    return note
+
+
 def _write(writers: tuple[Sink, ...], moment: Moment) -> None:
     for writer in writers:
         writer.write(moment.record)
 
 
-def _save(config: Config, checkpoints: Checkpoints, result: Result) -> Hook:
-    """Now and then, and at the end, put everything on disk."""
-    due = Due(config.run.checkpoint_every)
+def _save(checkpoints: Checkpoints, result: Result) -> Hook:
+    """Put everything on disk."""
 
     def save(moment: Moment) -> None:
-        result.iteration, result.steps, result.seconds = moment.iteration, moment.steps, moment.seconds
-        if due(moment):
-            about: dict[str, Any] = {"seconds": moment.seconds, "steps": moment.steps, "before": result.before}
-            if "held_out" in moment.record:
-                about[RATE] = moment.record["held_out"]["all"]
-            checkpoints.save(moment.iteration, moment.state, about)
+        about: dict[str, Any] = {"seconds": moment.seconds, "steps": moment.steps, "before": result.before}
+        if "held_out" in moment.record:
+            about[RATE] = moment.record["held_out"]["all"]
+        checkpoints.save(moment.iteration, moment.state, about)
 
     return save
 

@@ -48,6 +48,10 @@ class Experience(Struct):
     """Value of the state after the last step."""
 
 
+ENVS_AXIS = Experience.unchecked(steps=1, graphs=0, noise=0, previous=0, hidden=1, last_value=0)
+"""Which axis counts environments."""
+
+
 def observations(experience: Experience) -> Observation:
     """What the student saw at each step, as it saw it."""
     steps = experience.steps

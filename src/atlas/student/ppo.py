@@ -10,9 +10,10 @@ from jax import Array
 from jaxtyping import Float32, Int32, Key, UInt8
 
 from atlas.config import PPOConfig
+from atlas.devices import ALONE, COPY, Layout
 from atlas.struct import Struct
 from atlas.student import gae
-from atlas.student.experience import Experience, log_prob_of, observations
+from atlas.student.experience import ENVS_AXIS, Experience, log_prob_of, observations
 from atlas.student.network import Observation, Params, Student
 from atlas.types import Graph
 
@@ -73,11 +74,21 @@ class Learner:
     student: Student
     config: PPOConfig
     optimiser: optax.GradientTransformation
+    layout: Layout = ALONE
+    """How environments are divided among devices."""
 
     def learn(
         self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
     ) -> tuple[Params, Any, Losses]:
-        """All phases, epochs and minibatches of one rollout."""
+        """All phases, epochs and minibatches of one rollout. Every minibatch has equally many environments of each
+        device, so that none has to move; gradients and statistics are those of the whole minibatch."""
+        learn = self.layout.apart(self._learn, (COPY, COPY, COPY, ENVS_AXIS), COPY)
+        return learn(key, params, opt_state, experience)
+
+    def _learn(
+        self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
+    ) -> tuple[Params, Any, Losses]:
+        """What each device does with its environments."""
         steps = self._sequences(experience)
         plan = self._plan(key, experience.last_value.shape[0])
 
@@ -87,8 +98,9 @@ class Learner:
             return (params, opt_state), losses
 
         (params, opt_state), losses = jax.lax.scan(update, (params, opt_state), plan)
-        mean = jax.tree.map(jnp.mean, losses)
-        return params, opt_state, mean.replace(explained_variance=explained_variance(steps.value, steps.target))
+        mean = self.layout.mean(jax.tree.map(jnp.mean, losses))
+        explained = explained_variance(steps.value, steps.target, self.layout)
+        return params, opt_state, mean.replace(explained_variance=explained)
 
     def _sequences(self, experience: Experience) -> _Sequences:
         """Advantages and targets, from the values predicted while acting."""
@@ -110,10 +122,10 @@ class Learner:
         self, key: Key[Array, ""], envs: int
     ) -> tuple[Int32[Array, "updates"], Int32[Array, "updates minibatch"]]:
         """Which phase and which environments each gradient step learns from: in every epoch each one once."""
-        config = self.config
-        passes = config.phases * config.epochs
-        orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(jax.random.split(key, passes))
-        chosen = orders.reshape(-1, config.minibatch_envs).astype(jnp.int32)
+        config, shards = self.config, self.layout.shards
+        keys = self.layout.own(jax.random.split(key, (config.phases * config.epochs, shards)))
+        orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(keys)
+        chosen = orders.reshape(-1, config.minibatch_envs // shards).astype(jnp.int32)
         phase = jnp.repeat(jnp.arange(config.phases, dtype=jnp.int32), len(chosen) // config.phases)
         return phase, chosen
 
@@ -136,6 +148,7 @@ class Learner:
     def _update(self, params: Params, opt_state: Any, batch: _Batch) -> tuple[Params, Any, Losses]:
         """One gradient step."""
         (_, losses), gradient = jax.value_and_grad(self._loss, has_aux=True)(params, batch)
+        gradient = self.layout.mean(gradient)
         updates, opt_state = self.optimiser.update(gradient, opt_state, params)
         losses = losses.replace(gradient_norm=optax.global_norm(gradient))
         return optax.apply_updates(params, updates), opt_state, losses
@@ -164,7 +177,14 @@ class Learner:
     def _normalised(self, advantage: Float32[Array, "time envs"]) -> Float32[Array, "time envs"]:
         if self.config.normalise == "never":
             return advantage
-        return (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        mean, variance = moments(advantage, self.layout)
+        return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
+
+
+def moments(x: Float32[Array, "time envs"], layout: Layout = ALONE) -> tuple[Scalar, Scalar]:
+    """Mean and variance over the environments of all devices."""
+    mean = layout.mean(jnp.mean(x))
+    return mean, layout.mean(jnp.mean(jnp.square(x - mean)))
 
 
 def policy_loss(log_ratio: Float32[Array, "time envs"], advantage: Float32[Array, "time envs"], clip: float) -> Scalar:
@@ -187,7 +207,9 @@ def value_loss(
     return 0.5 * jnp.mean(error)
 
 
-def explained_variance(value: Float32[Array, "time envs"], target: Float32[Array, "time envs"]) -> Scalar:
+def explained_variance(
+    value: Float32[Array, "time envs"], target: Float32[Array, "time envs"], layout: Layout = ALONE
+) -> Scalar:
     """1 - Var(target - value) / Var(target); 0 where the targets do not vary."""
-    variance = jnp.var(target)
-    return jnp.where(variance > 0, 1.0 - jnp.var(target - value) / jnp.maximum(variance, 1e-12), 0.0)
+    variance, unexplained = moments(target, layout)[1], moments(target - value, layout)[1]
+    return jnp.where(variance > 0, 1.0 - unexplained / jnp.maximum(variance, 1e-12), 0.0)

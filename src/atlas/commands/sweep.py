@@ -1,0 +1,105 @@
+"""`atlas sweep`: many runs from one file."""
+
+import json
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Any
+
+import tyro
+
+from atlas.errors import AtlasError
+from atlas.runs.searching import search
+from atlas.runs.sweep_file import Sweep, read_sweep
+from atlas.runs.sweeping import Job, Local, jobs_of, on_slurm, results
+
+
+@dataclass(frozen=True)
+class Args:
+    """Carry out all runs of a sweep. Given again, it goes on where it was stopped and tries again what failed."""
+
+    sweep: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP")]
+    """A sweep file (.yaml): presets, seeds and settings; sweeps/ has the paper's."""
+    folder: Path | None = None
+    """Where its runs are kept; runs/SWEEP by default."""
+    parallel: int = 1
+    """How many runs at a time."""
+    retries: int = 1
+    """How often a run that fails is tried again."""
+    slurm: bool = False
+    """Hand the runs to SLURM and return (needs submitit)."""
+    list: bool = False
+    """Start nothing: show what there is to do, and the results so far."""
+    json: bool = False
+    """Print nothing but the results, as JSON."""
+
+
+def main(argv: list[str]) -> int:
+    """Run what is not done yet, then show what came of it. Fails if a run failed."""
+    args = tyro.cli(Args, args=argv, prog="atlas sweep")
+    for name, least in (("parallel", 1), ("retries", 0)):
+        if getattr(args, name) < least:
+            raise AtlasError(f"--{name} {getattr(args, name)} is not allowed: at least {least} is needed")
+    sweep = read_sweep(args.sweep)
+    folder = args.folder or Path("runs") / sweep.name
+    tell = (lambda _: None) if args.json else _tell
+    if sweep.about and not args.json:
+        _tell(f"{sweep.name}: {sweep.about}")
+    local = Local(args.parallel, args.retries, tell)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        jobs, failed = _carry_out(sweep, folder, args, local, tell)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    rows = results(jobs, failed)
+    print(json.dumps(rows, indent=2)) if args.json else _show(rows, failed)
+    return 1 if failed else 0
+
+
+def _carry_out(sweep: Sweep, folder: Path, args: Args, local: Local, tell: Any) -> tuple[list[Job], list[Job]]:
+    """All jobs, and those that failed."""
+    if sweep.search is not None:
+        if args.slurm or args.list:
+            raise AtlasError("a search decides as it goes: --slurm and --list are for sweeps with `runs`")
+        jobs = search(sweep.search, folder, local)
+        return jobs, [job for job in jobs if job.status() != "done"]
+    jobs = jobs_of(sweep.runs, folder)
+    left = [job for job in jobs if job.status() != "done"]
+    tell(f"{len(jobs)} runs in {folder}, {len(jobs) - len(left)} of them done")
+    if args.slurm:
+        numbers = on_slurm(jobs, folder, args.parallel, sweep.slurm)
+        tell(f"handed to SLURM: {', '.join(numbers) or 'nothing, all is done'}")
+    elif not args.list:
+        return jobs, local.run(jobs)
+    return jobs, []
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
+    """The table at the end."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    from atlas.runs.display import short
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("experiment")
+    for name in ("done", "steps", "held out, mean", "lowest", "highest"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        rates = ["" if row[name] is None else f"{row[name]:.1%}" for name in ("mean", "lowest", "highest")]
+        steps = short(row["steps"]) if row["done"] else ""
+        table.add_row(row["experiment"], f"{row['done']} of {row['runs']}", steps, *rates)
+    Console(highlight=False).print(table)
+    for job in failed:
+        print(f"failed: {job.folder.name} ({job.complaint()}); more in {job.log}", file=sys.stderr)

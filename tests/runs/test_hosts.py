@@ -1,0 +1,169 @@
+"""Processes that train together: two real ones on loopback, killed, stopped and resumed."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from atlas.cli import main
+from atlas.errors import AtlasError
+from atlas.runs.folder import RunFolder
+from atlas.runs.hosts import Hosts, in_cluster
+from atlas.runs.metrics import read
+from atlas.runs.team import Team
+
+CONFIG = """
+domain: {rooms: [1], step_limit: 8}
+tasks: {max_length: 1}
+teacher: {name: plr, num_eval: 16, buffer: {capacity: 32}}
+student:
+  network: {view: dense, view_width: 8, task_width: 8, edge_width: 8, recurrent: 8, head_width: 8, graph_layers: 1}
+  ppo: {epochs: 1, minibatch_envs: 4}
+run: {num_envs: 8, rollout: 8, total_steps: STEPS, snapshot_every: 1000.0, checkpoint_every: 0.2}
+"""
+PATIENCE = 600
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        (Hosts(devices=0), "--devices 0 is not allowed"),
+        (Hosts(coordinator="here:1"), "belong together"),
+        (Hosts(coordinator="here:1", num_hosts=2, host_id=2), "--host-id 2 is not allowed: 0 to 1"),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence(hosts, words):
+    with pytest.raises(AtlasError, match=words):
+        hosts.check()
+
+
+@pytest.mark.parametrize(
+    ("environment", "several"),
+    [
+        ({}, False),
+        ({"SLURM_STEP_NUM_TASKS": "1"}, False),
+        ({"SLURM_STEP_NUM_TASKS": "4"}, True),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, True),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, False),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "0"}, True),
+    ],
+)
+def test_clusters_are_recognised(environment, several):
+    assert in_cluster(environment) == several
+
+
+def test_a_process_alone_agrees_with_itself():
+    with Team() as team:
+        assert team.leads
+        assert team.everyone({"pace": 3}) == [{"pace": 3}]
+
+
+def test_more_devices_than_environments_is_a_sentence_and_leaves_no_folder(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "atlas", "train", "tiny", "--folder", str(tmp_path / "run"), "--devices", "3"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 2
+    assert "run.num_envs = 8 is not allowed: a multiple of the number of devices, 3, is needed" in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hosts")
+    (folder / "short.yaml").write_text(CONFIG.replace("STEPS", "20000"))
+    (folder / "long.yaml").write_text(CONFIG.replace("STEPS", "100000000"))
+    return folder
+
+
+def start(place: Path, *arguments: str) -> list[subprocess.Popen]:
+    """Both processes; the first leads."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    environment = {
+        **os.environ,
+        "JAX_COMPILATION_CACHE_DIR": str(place / "compiled"),
+        "XDG_CACHE_HOME": str(place / "cache"),
+    }
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "atlas", *arguments, "--coordinator", address, "--num-hosts", "2", "--host-id", who],
+            cwd=place, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )
+        for who in ("0", "1")
+    ]  # fmt: skip
+
+
+def saved(place: Path, name: str) -> list[int]:
+    folder = place / name / "checkpoints"
+    return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
+
+
+def wait_for_checkpoint(place: Path, name: str, processes: list[subprocess.Popen], after: int = 0) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not saved(place, name) or saved(place, name)[-1] <= after:
+        assert all(process.poll() is None for process in processes), [p.communicate()[0] for p in processes]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def finish(processes: list[subprocess.Popen]) -> list[tuple[int, str]]:
+    outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
+    return [(process.returncode, output) for process, output in zip(processes, outputs, strict=True)]
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_run(place):
+    (first, told), (second, silent) = finish(start(place, "train", "short.yaml", "--folder", "together"))
+    assert first == second == 0, told + silent
+    assert "on 2 devices" in told
+    assert "[Gloo]" in silent or not silent.strip()
+    records = read(RunFolder(place / "together").metrics_file)
+    assert records[-1]["steps"] >= 20_000
+    assert json.loads((place / "together" / "summary.json").read_text())["stopped"] is False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_when_one_is_killed_the_other_ends_with_a_sentence_and_the_run_goes_on(place, victim, tmp_path):
+    name = f"killed-{victim}"
+    processes = start(place, "train", "long.yaml", "--folder", name)
+    wait_for_checkpoint(place, name, processes)
+    processes[victim].send_signal(signal.SIGKILL)
+    left = processes[1 - victim]
+    output, _ = left.communicate(timeout=60)
+    assert left.returncode == 1
+    assert f"so host {1 - victim} stops, too; `atlas resume` goes on from the last checkpoint" in output
+    stop_after_a_checkpoint(place, name, start(place, "resume", name), signal.SIGTERM, who=1)
+
+
+@pytest.mark.slow
+def test_preempted_on_two_it_goes_on_on_one(place, capsys):
+    name = "preempted"
+    stop_after_a_checkpoint(place, name, start(place, "train", "long.yaml", "--folder", name), signal.SIGTERM, who=1)
+    config = place / name / "config.yaml"
+    done = json.loads((place / name / "summary.json").read_text())
+    config.write_text(config.read_text().replace("100000000", str(done["steps"] + 2_000)))
+    assert main(["resume", str(place / name), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] >= done["steps"] + 2_000
+
+
+def stop_after_a_checkpoint(place, name, processes, number, who):
+    """Ask one of them to stop: both do, and everything is saved."""
+    last = saved(place, name)[-1] if saved(place, name) else 0
+    wait_for_checkpoint(place, name, processes, after=last)
+    processes[who].send_signal(number)
+    (first, told), (second, silent) = finish(processes)
+    assert first == second == 0, told + silent
+    summary = json.loads((place / name / "summary.json").read_text())
+    assert summary["stopped"] is True
+    assert saved(place, name)[-1] == summary["iteration"]

@@ -1,0 +1,84 @@
+"""Two devices run what one runs. They are two parts of the CPU, in a process of their own: this one has one device."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from atlas.build import require_even
+from atlas.devices import ALONE
+from atlas.presets import PRESETS, TINY
+from atlas.settings import ConfigError
+from atlas.train import DIVIDED
+
+PROGRAM = Path(__file__).parent / "two_devices.py"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    compiled = Path(__file__).parent.parent / ".pytest_cache" / "compiled"
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(tmp_path_factory.mktemp("devices"))],
+        env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(compiled)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_before_the_first_update_both_runs_are_equal_bit_for_bit(found):
+    assert found["before_the_first_update"] == {}
+
+
+def test_with_the_same_minibatches_learning_differs_by_rounding_only(found):
+    assert found["iterations"][0] == found["iterations"][1]
+    assert all(apart < 1e-4 for apart in found["after_updates"].values()), found["after_updates"]
+    assert not any("problems" in name or "lineage" in name for name in found["after_updates"])
+
+
+def test_rows_are_divided_and_records_copied(found):
+    capacity = TINY.teacher.buffer.capacity
+    assert found["shapes"]["problems"][0] == capacity // 2
+    assert found["shapes"]["records"] == [capacity]
+    assert found["shapes"]["partial"] == [TINY.run.num_envs // 2]
+
+
+def test_a_checkpoint_goes_on_another_number_of_devices(found):
+    assert found["moved"] == {"1": {}, "2": {}}
+    assert found["there_and_back"] == {}
+
+
+def test_on_as_many_devices_a_resumed_run_repeats_itself_bit_for_bit(found):
+    assert found["twice"] == {}
+
+
+def test_work_must_be_divisible():
+    with pytest.raises(ConfigError, match=r"run.num_envs = 8 is not allowed: a multiple of the number of devices, 3"):
+        require_even(TINY, 3)
+    with pytest.raises(ConfigError, match=r"student.ppo.minibatch_envs = 4 .* devices, 8"):
+        require_even(TINY, 8)
+    uneven = dataclasses.replace(TINY, teacher=dataclasses.replace(TINY.teacher, num_eval=15))
+    with pytest.raises(ConfigError, match=r"teacher.num_eval = 15"):
+        require_even(uneven, 2)
+
+
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "tiny"])
+def test_every_preset_can_be_shared_by_eight_devices(name):
+    require_even(PRESETS[name].config, 8)
+
+
+def test_one_device_is_left_alone():
+    tree = {"x": 1}
+    assert ALONE.shards == 1
+    assert ALONE.rows(tree) is tree
+    assert ALONE.copies(tree) is tree
+    assert ALONE.here(tree) is tree
+    assert ALONE.mean(tree) is tree
+    assert ALONE.apart(max, 0, 0) is max
+    assert "records" not in DIVIDED

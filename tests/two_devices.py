@@ -1,0 +1,103 @@
+"""A program for a process of its own, with two devices: one run on one of them and on both, compared.
+
+Prints what it found as JSON. The minibatch is the whole batch, so that both learn from the same ones.
+"""
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from atlas.build import build
+from atlas.config import PPOConfig, StudentConfig
+from atlas.devices import Layout, mesh_of
+from atlas.presets import TINY
+from atlas.runs.checkpoints import Checkpoints, from_table, to_table
+
+CONFIG = dataclasses.replace(
+    TINY,
+    student=StudentConfig(
+        network=dataclasses.replace(TINY.student.network, graph_layers=1),  # quick to compile
+        ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=8),
+    ),
+)
+
+
+def advance(trainer, state, iterations):
+    """The state some iterations later, and a table of it."""
+    state, metrics = trainer.compiled(state, np.int32(iterations))
+    return state, to_table(trainer.layout.here(state)), jax.device_get(metrics)
+
+
+def differ(one, two):
+    """The arrays that are not equal bit for bit, and how far apart they are at most."""
+    found = {}
+    for name, array in one.items():
+        if not np.array_equal(array, two[name], equal_nan=array.dtype.kind == "f"):
+            apart = np.abs(array.astype(float) - two[name].astype(float))
+            found[name] = float(np.nanmax(np.where(np.isfinite(apart), apart, 0.0)))
+    return found
+
+
+def run(layout, folder):
+    """Both kinds of iterations, step by step; a checkpoint on the way."""
+    trainer = build(CONFIG, layout)
+    state = trainer.compiled_init(jax.random.key(3))
+    tables, trained = [], 0
+    while trained < 4:
+        state, table, metrics = advance(trainer, state, 1)
+        trained += int(metrics.trained)
+        tables.append((trained, table))
+    buffer = state.teacher.buffer
+    shapes = {
+        "problems": list(buffer.problems.level.cells.addressable_shards[0].data.shape),
+        "records": list(buffer.records.score.addressable_shards[0].data.shape),
+        "partial": list(state.teacher.partial.valid.addressable_shards[0].data.shape),
+    }
+    checkpoints = Checkpoints(folder / str(layout.shards), keep=1)
+    checkpoints.save(7, trainer.layout.here(state), {})
+    checkpoints.finish()
+    return trainer, tables, shapes, checkpoints
+
+
+def restored(checkpoints, trainer):
+    """What comes out of a checkpoint, put on the devices of a trainer, before and after one more iteration."""
+    _, state, _ = checkpoints.restore_latest(trainer.shapes)
+    state = trainer.place(state)
+    return to_table(trainer.layout.here(state)), advance(trainer, state, 1)[1]
+
+
+def main(folder):
+    jax.config.update("jax_num_cpu_devices", 2)
+    one, tables_one, _, saved_one = run(Layout(), folder)
+    two, tables_two, shapes, saved_two = run(Layout(mesh_of(2)), folder)
+    first = next(i for i, (trained, _) in enumerate(tables_one) if trained)
+    moved = {}
+    for checkpoints, trainer in ((saved_one, two), (saved_two, one)):
+        tables = tables_one if checkpoints is saved_one else tables_two
+        before, _ = restored(checkpoints, trainer)
+        moved[str(trainer.layout.shards)] = differ(tables[-1][1], before)
+    after = differ(restored(saved_two, two)[1], restored(saved_two, two)[1])
+    for checkpoints in (saved_one, saved_two):
+        checkpoints.close()
+    back = from_table(tables_one[-1][1], one.shapes)
+    print(
+        json.dumps(
+            {
+                "iterations": [len(tables_one), len(tables_two)],
+                "before_the_first_update": differ(tables_one[first - 1][1], tables_two[first - 1][1]),
+                "after_updates": differ(tables_one[-1][1], tables_two[-1][1]),
+                "shapes": shapes,
+                "moved": moved,
+                "twice": after,
+                "there_and_back": differ(tables_one[-1][1], to_table(two.layout.here(two.place(back)))),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
