@@ -4,8 +4,10 @@ Only hooks touch disk and terminal. How iterations are grouped into calls follow
 the result, so a run that was stopped and resumed ends where it would have ended anyway.
 """
 
+import ctypes
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,7 +66,7 @@ def fit(
     for all, and all stop if one has to.
     """
     begin = time.monotonic() - seconds
-    state, _ = trainer.compiled(state, np.int32(0))  # no iteration: all this does is compile, so that timing is fair
+    state = compile_step(trainer, state)
     pace, iteration, trained = 1, int(state.iterations), int(state.trained)
     while env_steps(config, iteration, trained) < config.run.total_steps:
         everyone(None)  # devices wait for each other half a minute at most, and hooks may take longer
@@ -87,6 +89,15 @@ def fit(
             hook(moment)
         if moment.last:
             break
+    return state
+
+
+def compile_step(trainer: Trainer, state: TrainState) -> TrainState:
+    """Compile before the clock of the first iteration runs, and give back the memory that the compiler held: glibc
+    would keep it, and that is more than training needs."""
+    state, _ = trainer.compiled(state, np.int32(0))
+    with suppress(OSError, AttributeError, TypeError):  # other C libraries have no such function
+        ctypes.CDLL(None).malloc_trim(0)
     return state
 
 

@@ -18,6 +18,7 @@ from atlas.bench.shapes import PAPER, TEACHERS, TOY, Shape, toy
 from atlas.bench.timing import forget_compiled, nbytes, ready
 from atlas.build import build, parts
 from atlas.config import Config
+from atlas.fit import compile_step
 
 
 def rows(effort: Effort) -> Iterator[Row]:
@@ -57,7 +58,7 @@ def _run(config: Config) -> int:
     """One iteration of new problems, one of replayed ones."""
     forget_compiled()
     trainer = build(config)
-    state = jax.jit(trainer.init)(jax.random.key(0))
+    state = compile_step(trainer, trainer.compiled_init(jax.random.key(0)))
     ready(trainer.compiled(state, jnp.int32(2)))
     return peak()
 
