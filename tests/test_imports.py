@@ -23,7 +23,7 @@ ALLOWED = {
     "world": BASE,
     "problems": BASE,
     "editing": BASE,
-    "solve": BASE | {"tasks", "domains", "world", "problems"},
+    "solver": BASE | {"tasks", "domains", "world", "problems"},
     "ued": BASE,
     "student": BASE | {"devices"},
     "rollout": BASE | {"world", "student", "devices"},
@@ -51,6 +51,10 @@ def imported(path: Path) -> set[str]:
 
 
 FILES = sorted(ROOT.rglob("*.py"))
+
+
+def test_every_rule_is_about_a_part_that_exists() -> None:
+    assert set(ALLOWED) | TOUCH_DISK <= set(map(part, FILES))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
