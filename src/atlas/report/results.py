@@ -104,7 +104,7 @@ def evaluated(groups: Sequence[Group]) -> list[Evaluated]:
         results = [result for group in groups if (result := _result(group, name)) is not None]
         if results:
             run = results[0].entries[0][0]
-            found.append(Evaluated(name, run.evaluations[name].get("set", {}), results))
+            found.append(Evaluated(name, run.evaluations[name]["set"], results))
     return found
 
 
@@ -116,7 +116,7 @@ def _result(group: Group, name: str) -> Result | None:
     ]
     if not entries:
         return None
-    attempts = entries[0][0].evaluations[name].get("set", {}).get("attempts", 10)
+    attempts = entries[0][0].evaluations[name]["set"].get("attempts", 10)
     return Result(group, entries, int(attempts))
 
 
