@@ -22,8 +22,8 @@ from atlas.runs.named import NamedProblem
 from atlas.solver.prove import STEP_LIMIT, Solution, propose
 from atlas.solver.verify import accepted
 from atlas.tasks import rm
-from atlas.tasks.paths import simple_paths
 from atlas.tasks.view import Machine, view
+from twins.paths import simple_paths
 
 FOLDER = Path(__file__).parents[2] / "problems" / "hand"
 VERBS = ("go-to", "pick-up", "put-next", "open")
