@@ -14,7 +14,7 @@ from atlas.curriculum import SAMPLE, Observer, count_states, examples
 from atlas.domains.minigrid import grid
 from atlas.lineage import ancestry, tell_edit, tell_edits
 from atlas.presets import TINY
-from atlas.solve.relaxed import relaxed_many
+from atlas.solver.relaxed import relaxed_many
 from atlas.tasks.view import view
 from rules import count_objects
 

@@ -15,7 +15,7 @@ from atlas.heldout import Exam, held_out
 from atlas.presets import TINY
 from atlas.runs import held_out as files
 from atlas.runs.problem_files import load
-from atlas.solve.prove import solve
+from atlas.solver.prove import solve
 
 PER_SIZE = 9
 CONFIG = dataclasses.replace(

@@ -10,7 +10,7 @@ import pytest
 from atlas import sets
 from atlas.domains.minigrid.grid import Level, count_objects
 from atlas.sets import BANDS, RECIPES, Built, build, fingerprint, identity, one_by_one
-from atlas.solve.many import solve_many
+from atlas.solver.many import solve_many
 from atlas.tasks.rm import ACCEPTED
 from atlas.types import Problem
 

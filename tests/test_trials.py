@@ -14,7 +14,7 @@ from atlas.domains.minigrid.grid import ACTIONS
 from atlas.errors import AtlasError
 from atlas.evaluate import Moment
 from atlas.sampling import sample
-from atlas.solve.many import solve_many
+from atlas.solver.many import solve_many
 from atlas.student.experience import draw_action
 from atlas.student.network import Observation
 from atlas.trials import Trials, attempt

@@ -1,6 +1,7 @@
 """Episodes as they are watched: what the player thought, where the task stood, how it ended."""
 
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import jax
@@ -9,12 +10,12 @@ import pytest
 from PIL import Image
 
 from atlas.domains.minigrid.grid import ACTIONS
-from atlas.replay import trace
+from atlas.replay import Action, Episode, action_number, trace
 from atlas.runs.films import watched_frames
 from atlas.runs.named import NamedProblem
 from atlas.runs.pictures import save_film
 from atlas.runs.problem_files import load
-from atlas.watching import Script, Trained, ending, scenes
+from atlas.watching import Choice, Trained, ending, scenes
 from students import HIERARCHY
 from students import student as small_student
 
@@ -28,6 +29,20 @@ level: |
 task: pick up a key, then go to a key
 """
 SOLUTION = ("pick_up", "put_down", "forward")
+
+
+class Script:
+    """Plays a list of actions, again from the front when it is over."""
+
+    def __init__(self, actions: Iterable[Action]) -> None:
+        self.actions = [action_number(action) for action in actions]
+
+    def begin(self, episode: Episode) -> None:
+        pass
+
+    def choose(self, episode: Episode) -> Choice:
+        action = self.actions[episode.steps % len(self.actions)]
+        return Choice(action, tuple(float(number == action) for number in range(len(ACTIONS))), None)
 
 
 @pytest.fixture

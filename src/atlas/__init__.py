@@ -13,7 +13,7 @@ _PUBLIC: dict[str, str] = {
     "ltlf": "atlas.api",
     "sample": "atlas.sampling",
     "save": "atlas.runs.problem_files",
-    "solve": "atlas.solve.prove",
+    "solve": "atlas.solver.prove",
     "trace": "atlas.replay",
 }
 """Public name -> the module that defines it."""

@@ -20,7 +20,7 @@ from atlas.editing import editor
 from atlas.problems import SampleBatchFn, batch_sampler
 from atlas.rollout import Player, Rollout
 from atlas.settings import require
-from atlas.solve.relaxed import relaxed
+from atlas.solver.relaxed import relaxed
 from atlas.student import gae
 from atlas.student.network import Student
 from atlas.student.ppo import Learner, Losses, gradient_steps, optimiser

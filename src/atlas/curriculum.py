@@ -18,7 +18,7 @@ from atlas.config import Config
 from atlas.domains.minigrid.grid import count_objects
 from atlas.domains.minigrid.layouts import door_places
 from atlas.editing import edit_names
-from atlas.solve.relaxed import relaxed
+from atlas.solver.relaxed import relaxed
 from atlas.tasks.paths import Paths, count_paths
 from atlas.train import Trainer
 from atlas.types import Lineage, Problem

@@ -15,8 +15,8 @@ from atlas.build import Parts, parts
 from atlas.config import Config, PairingConfig
 from atlas.errors import AtlasError
 from atlas.evaluate import Examiner
-from atlas.solve.prove import propose
-from atlas.solve.verify import accepted
+from atlas.solver.prove import propose
+from atlas.solver.verify import accepted
 from atlas.tasks.paths import count_paths
 from atlas.types import Problem
 

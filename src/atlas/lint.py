@@ -15,8 +15,8 @@ from atlas.errors import AtlasError
 from atlas.runs import authors
 from atlas.runs.named import NamedProblem
 from atlas.runs.problem_files import SUFFIXES, load
-from atlas.solve.many import Progress, silent, solve_many
-from atlas.solve.prove import STEP_LIMIT, Solution
+from atlas.solver.many import Progress, silent, solve_many
+from atlas.solver.prove import STEP_LIMIT, Solution
 from atlas.tasks.algebra import equivalent
 from atlas.tasks.check import check
 from atlas.types import Problem

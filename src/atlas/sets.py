@@ -19,8 +19,8 @@ import numpy as np
 from atlas.config import RoomCount
 from atlas.domains.minigrid import grid
 from atlas.sampling import sample_batch, settings
-from atlas.solve.many import Progress, silent, solve_many
-from atlas.solve.prove import BUDGET, STEP_LIMIT
+from atlas.solver.many import Progress, silent, solve_many
+from atlas.solver.prove import BUDGET, STEP_LIMIT
 from atlas.tasks.identity import content_hash
 from atlas.tasks.rm import ACCEPTED, num_states
 from atlas.types import Problem

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float32, Int32, Key
 
 from atlas.devices import ALONE, COPY, Layout
 from atlas.struct import Struct
-from atlas.types import Outcome, Partial, Proposal
+from atlas.types import Outcome, Partial, Proposal, Teacher
 from atlas.ued.scores import Played, ScoreFn, assess
 
 KINDS: Final = ("new", "replayed", "edited")
@@ -73,7 +73,7 @@ class Metrics(Struct):
 class Trainer:
     """A run as pure functions: `init(key)`, `step(state)`, `steps(state, n)`. It is handed who takes part."""
 
-    teacher: Any
+    teacher: Teacher
     score: ScoreFn
     begin: Callable[[Key[Array, ""]], tuple[Any, Any]]
     """The student at birth: parameters and the state of their optimiser."""

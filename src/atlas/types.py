@@ -239,6 +239,30 @@ class Formalism(Protocol):
 class Teacher(Protocol):
     """Proposes problems and learns from what became of them. Its state is a pytree; all calls are pure."""
 
+    @property
+    def supply(self) -> Any:
+        """Where it gets new problems from (`atlas.ued.supply`)."""
+
+    @property
+    def score(self) -> str:
+        """The name of the score that it judges problems by."""
+
+    @property
+    def pool(self) -> int:
+        """Problems an environment takes in turn; those of one environment stand together in a proposal."""
+
+    @property
+    def only_scores(self) -> bool:
+        """Whether some iterations only score their problems."""
+
+    @property
+    def num_train(self) -> int:
+        """Problems in a batch to train on."""
+
+    @property
+    def num_eval(self) -> int:
+        """Problems in a batch that is only scored."""
+
     def init(self, key: Key[Array, ""]) -> Any:
         """The state before the first iteration."""
 
@@ -246,7 +270,10 @@ class Teacher(Protocol):
         """Whether the next iteration trains (True) or only scores new or edited problems (False)."""
 
     def propose(self, key: Key[Array, ""], state: Any, train: bool) -> tuple[Any, Proposal]:
-        """The next batch: `num_envs` problems if `train`, else `num_eval`."""
+        """The next batch: `num_train` problems if `train`, else `num_eval`."""
 
     def observe(self, state: Any, proposal: Proposal, outcome: Outcome) -> Any:
         """Take note of the outcome."""
+
+    def memory(self, state: Any) -> Any:
+        """The buffer of problems that it remembers; None if it remembers none."""

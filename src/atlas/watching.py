@@ -3,7 +3,7 @@
 Any problem fits any policy: sizes come from the problem.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
 from atlas.domains.minigrid.grid import ACTIONS, Level
-from atlas.replay import STEP_LIMIT, Action, Episode, Record, action_number
+from atlas.replay import STEP_LIMIT, Episode, Record
 from atlas.student.network import Observation, Params, Student
 from atlas.types import Problem
 
@@ -41,20 +41,6 @@ class Actor(Protocol):
 
     def choose(self, episode: Episode) -> Choice:
         """What to do now."""
-
-
-class Script:
-    """Plays a list of actions, again from the front when it is over."""
-
-    def __init__(self, actions: Iterable[Action]) -> None:
-        self.actions = [action_number(action) for action in actions]
-
-    def begin(self, episode: Episode) -> None:
-        pass
-
-    def choose(self, episode: Episode) -> Choice:
-        action = self.actions[episode.steps % len(self.actions)]
-        return Choice(action, tuple(float(number == action) for number in range(len(ACTIONS))), None)
 
 
 class Trained:

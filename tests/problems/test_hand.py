@@ -19,11 +19,11 @@ from atlas.domains.minigrid.scene import codes_of
 from atlas.likeness import likeness
 from atlas.runs.batch import stack
 from atlas.runs.named import NamedProblem
-from atlas.solve.prove import STEP_LIMIT, Solution, propose
-from atlas.solve.verify import accepted
+from atlas.solver.prove import STEP_LIMIT, Solution, propose
+from atlas.solver.verify import accepted
 from atlas.tasks import rm
-from atlas.tasks.paths import simple_paths
 from atlas.tasks.view import Machine, view
+from twins.paths import simple_paths
 
 FOLDER = Path(__file__).parents[2] / "problems" / "hand"
 VERBS = ("go-to", "pick-up", "put-next", "open")

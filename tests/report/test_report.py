@@ -185,8 +185,9 @@ def test_damaged_files_cost_their_part_only(folder: Path, tmp_path: Path) -> Non
     report = Report(group_runs(read_runs([run])), 0)
     text = page(report)
     outline(text)
-    assert sum("could not be" in sentence for sentence in report.missing) == 2
-    assert any("is no evaluation" in sentence for sentence in report.missing)
+    assert sum("could not be" in sentence for sentence in report.missing) == 1
+    assert sum("set.json: not a readable evaluation" in sentence for sentence in report.missing) == 1
+    assert sum("odd.json: not an evaluation" in sentence for sentence in report.missing) == 1
     assert text.count('class="card"') == 2 * 4
 
 

@@ -22,6 +22,8 @@ from atlas.domains.minigrid.grid import (
 
 OBJECTS = np.array([cell(kind, colour) for kind in MOVABLE for colour in range(6)], np.uint8)
 DOOR_CELLS = np.array([cell(kind, colour) for kind in DOORS for colour in range(6)], np.uint8)
+AHEAD = (dynamics.OWN_ROW - 1, dynamics.OWN_COLUMN)
+"""Where a view shows the cell in front of the agent."""
 
 _reset = jax.jit(jax.vmap(dynamics.reset))
 

@@ -42,22 +42,21 @@ class Unit(NamedTuple):
 
     name: str
     of: Callable[[float], float]
-    is_rate: bool
 
 
 def per_second(amount: float, what: str) -> Unit:
     """A rate: so much is done by one call."""
-    return Unit(f"{what}/s", lambda seconds: amount / seconds, True)
+    return Unit(f"{what}/s", lambda seconds: amount / seconds)
 
 
 def milliseconds(calls: int = 1) -> Unit:
     """The time of one of so many calls."""
-    return Unit("ms", lambda seconds: 1e3 * seconds / calls, False)
+    return Unit("ms", lambda seconds: 1e3 * seconds / calls)
 
 
 def seconds() -> Unit:
     """The time of a call."""
-    return Unit("s", lambda seconds: seconds, False)
+    return Unit("s", lambda seconds: seconds)
 
 
 @dataclass(frozen=True)

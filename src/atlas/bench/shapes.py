@@ -18,7 +18,7 @@ from atlas.config import (
     TeacherConfig,
 )
 from atlas.domains.minigrid.grid import ACTIONS, VIEW
-from atlas.presets import SMALL_NETWORK, SMALL_PPO, TINY
+from atlas.presets import TINY, quick
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,14 @@ class Shape:
         )
 
 
+def _shape_of(name: str, config: Config) -> Shape:
+    """The shape of an experiment."""
+    return Shape(name, config.student.network, config.student.ppo, config.run.num_envs, config.run.rollout)
+
+
 PAPER: Final = Shape("paper", NetworkConfig(), PPOConfig(), envs=64, steps=256)
-SMALL: Final = Shape("small", SMALL_NETWORK, SMALL_PPO, envs=128, steps=128)
-TOY: Final = Shape("toy", TINY.student.network, TINY.student.ppo, envs=8, steps=8)
+SMALL: Final = _shape_of("small", quick())
+TOY: Final = _shape_of("toy", TINY)
 """To see that everything runs."""
 
 BUFFER: Final = BufferConfig(min_fill=0.0)

@@ -16,9 +16,9 @@ from atlas.domains.minigrid.conditions import possible
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.layouts import door_places
 from atlas.sampling import sample_batch, settings
-from atlas.solve.many import solve_many
-from atlas.solve.prove import counted
-from atlas.solve.relaxed import relaxed, relaxed_many
+from atlas.solver.many import solve_many
+from atlas.solver.prove import counted
+from atlas.solver.relaxed import relaxed, relaxed_many
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 

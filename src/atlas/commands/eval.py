@@ -135,7 +135,7 @@ def _attempts(trials: "Trials", policy: "Policy", words: str) -> "Attempts":
 def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None]":
     """How long the prover's plans are: as the set says, else found now."""
     from atlas.runs.progress import bar
-    from atlas.solve.many import solve_many
+    from atlas.solver.many import solve_many
 
     if chosen.plan_lengths is not None:
         return chosen.plan_lengths

@@ -162,7 +162,7 @@ def _duplicates(chosen: "ProblemSet") -> list[str]:
 
 def _unproven(chosen: "ProblemSet") -> list[str]:
     from atlas.runs.progress import bar
-    from atlas.solve.many import solve_many
+    from atlas.solver.many import solve_many
 
     with bar("proving") as progress:
         solutions = solve_many(chosen.problems, chosen.step_limit, bound=False, workers=0, progress=progress)

@@ -13,7 +13,7 @@ from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
     from atlas.runs.named import NamedProblem
-    from atlas.solve.prove import Solution
+    from atlas.solver.prove import Solution
     from atlas.types import Problem
 
 
@@ -92,7 +92,7 @@ def _load(args: Args) -> "list[NamedProblem]":
 
 def _solve(args: Args, problems: "Sequence[Problem]", polish: int, bound: bool) -> "list[Solution]":
     from atlas.runs.progress import bar
-    from atlas.solve.many import solve_many
+    from atlas.solver.many import solve_many
 
     with bar("solving") as progress:
         return solve_many(problems, args.step_limit, args.budget, polish, bound, args.workers, progress)
@@ -111,7 +111,7 @@ def _row(name: str, solution: "Solution") -> dict[str, Any]:
 
 
 def _total(solutions: "list[Solution]") -> dict[str, Any]:
-    from atlas.solve.prove import counted
+    from atlas.solver.prove import counted
 
     return counted(solutions)
 
@@ -170,7 +170,7 @@ def _solve_sampled(args: Args, n: int) -> None:
     import numpy as np
 
     from atlas.sampling import sample_batch, settings
-    from atlas.solve.relaxed import relaxed_many
+    from atlas.solver.relaxed import relaxed_many
 
     batch = jax.device_get(sample_batch(settings(args.pairing, args.tasks, args.rooms), n, args.seed))
     passed = relaxed_many(batch)

@@ -199,7 +199,7 @@ def _about(one: Evaluated) -> str:
 def _notes_on(report: Report, one: Evaluated) -> str:
     """Runs that lack this evaluation, or were put to another set of the same name."""
     entries = [run for result in one.results for run, _ in result.entries]
-    hashes = {run.evaluations[one.name].get("set", {}).get("hash") for run in entries}
+    hashes = {run.evaluations[one.name]["set"].get("hash") for run in entries}
     parts = []
     if len(hashes) > 1:
         parts.append(

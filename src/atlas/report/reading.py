@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from atlas.config import ACCELConfig, Config, DRConfig, PLRConfig
+from atlas.errors import AtlasError
 from atlas.presets import PRESETS
+from atlas.runs.evaluations import FOLDER, OVER_TIME, read_evaluation
 from atlas.runs.folder import find
 from atlas.runs.metrics import read
 from atlas.settings import show, to_plain
 
 BOOKKEEPING: Final = ("run.seed", "run.snapshot_every", "run.checkpoint_every", "run.keep")
 """Settings that do not tell two experiments apart."""
-OVER_TIME: Final = "-over-time"
 FEW: Final = 8
 """A config that differs from a preset in more settings than this is one of its own."""
 
@@ -65,8 +66,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 def _read_run(path: Path, name: str) -> Run:
     folder = find(path)
     notes: list[str] = []
-    files = sorted((path / "evaluations").glob("*.json"))
-    told = {file.stem: content for file in files if (content := _json(file, notes)) is not None}
+    told = _read_evaluations(path / FOLDER, notes)
     return Run(
         path=path,
         name=name,
@@ -79,16 +79,15 @@ def _read_run(path: Path, name: str) -> Run:
     )
 
 
-def _json(path: Path, notes: list[str]) -> Plain | None:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        notes.append(f"{path} could not be read ({error})")
-        return None
-    if not isinstance(content, dict) or not (content.get("runs") or content.get("points")):
-        notes.append(f"{path} is no evaluation")
-        return None
-    return content
+def _read_evaluations(folder: Path, notes: list[str]) -> dict[str, Plain]:
+    """By the name of the file; what cannot be read is noted."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        try:
+            found[file.stem] = read_evaluation(file)
+        except AtlasError as error:
+            notes.append(str(error))
+    return found
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

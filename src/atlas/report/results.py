@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from atlas.report.charts import INKS, Chart, bars, dots
 from atlas.report.learning import AGGREGATES
 from atlas.report.reading import Group, Plain, Run
 from atlas.report.tables import Cell, Number, Table
-from atlas.statistics import STATISTICS, Estimate, bootstrap, interval, mean
-
-RESAMPLES: Final = 500
+from atlas.statistics import RESAMPLES, STATISTICS, Estimate, bootstrap, interval, mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class Result:
     @cached_property
     def aggregates(self) -> dict[str, Estimate]:
         """Mean, median and IQM with intervals."""
-        return bootstrap(STATISTICS, self.rates, self.attempts, times=RESAMPLES)
+        return bootstrap(STATISTICS, self.rates, self.attempts)
 
     @cached_property
     def by_tag(self) -> dict[str, tuple[Estimate, int]]:
@@ -60,7 +58,7 @@ class Result:
         found = {}
         for tag in tags:
             chosen = [n for n, row in enumerate(self.problems) if tag in row["tags"]]
-            estimate = bootstrap({"mean": mean}, self.rates[:, chosen], self.attempts, times=RESAMPLES)["mean"]
+            estimate = bootstrap({"mean": mean}, self.rates[:, chosen], self.attempts)["mean"]
             found[tag] = (estimate, len(chosen))
         return found
 
@@ -104,7 +102,7 @@ def evaluated(groups: Sequence[Group]) -> list[Evaluated]:
         results = [result for group in groups if (result := _result(group, name)) is not None]
         if results:
             run = results[0].entries[0][0]
-            found.append(Evaluated(name, run.evaluations[name].get("set", {}), results))
+            found.append(Evaluated(name, run.evaluations[name]["set"], results))
     return found
 
 
@@ -116,7 +114,7 @@ def _result(group: Group, name: str) -> Result | None:
     ]
     if not entries:
         return None
-    attempts = entries[0][0].evaluations[name].get("set", {}).get("attempts", 10)
+    attempts = entries[0][0].evaluations[name]["set"].get("attempts", 10)
     return Result(group, entries, int(attempts))
 
 

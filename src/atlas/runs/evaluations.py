@@ -199,11 +199,11 @@ def write_evaluation(path: Path, content: Plain) -> None:
 
 
 def read_evaluation(path: Path) -> Plain:
-    """Read one back."""
+    """Read one back, of either kind."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise AtlasError(f"{path}: not a readable evaluation ({error})") from None
-    if not isinstance(content, dict) or "set" not in content:
+    if not isinstance(content, dict) or "set" not in content or not (content.get("runs") or content.get("points")):
         raise AtlasError(f"{path}: not an evaluation")
     return content

@@ -11,8 +11,8 @@ from atlas.runs.cache import cache_folder
 from atlas.runs.named import NamedProblem
 from atlas.runs.problem_files import load
 from atlas.sets import HAND_FINGERPRINT, RECIPES, Built, Recipe, build, fingerprint
-from atlas.solve.many import Progress, silent
-from atlas.solve.prove import STEP_LIMIT
+from atlas.solver.many import Progress, silent
+from atlas.solver.prove import STEP_LIMIT
 
 HAND: Final = "hand"
 NAMES: Final = (HAND, *RECIPES)

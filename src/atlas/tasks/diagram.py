@@ -145,12 +145,6 @@ class Diagrams:
                     stack += [self.low[r], self.high[r]]
         return [self.low[r] for r in seen if self.is_leaf(r)]
 
-    def variables(self, root: Diagram) -> set[int]:
-        """All variables the function depends on."""
-        if self.is_leaf(root):
-            return set()
-        return {self.variable[root]} | self.variables(self.low[root]) | self.variables(self.high[root])
-
     def cover(self, lower: Diagram, upper: Diagram) -> list[Cube]:
         """Few short cubes whose disjunction lies between two yes-or-no functions (irredundant sum of products)."""
         return self._cover(lower, upper)[0]

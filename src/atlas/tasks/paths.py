@@ -1,15 +1,13 @@
-"""How many ways lead to acceptance and how long they are: for thousands of tasks at once, or one by one.
+"""How many ways lead to acceptance and how long they are: for thousands of tasks at once.
 
 A path is a sequence of states (and calls) from the initial state to acceptance; guards are not looked into, and
 parallel edges count once. In a hierarchy a call stands for all paths of its callee.
 """
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int32
 
@@ -113,16 +111,3 @@ def count_paths(task: RewardMachine | Hierarchy) -> Paths:
         mean=jnp.where(endless, -1.0, total / jnp.maximum(count, 1.0)),
         longest=jnp.where(endless, -1, jnp.maximum(longest, 0)),
     )
-
-
-def simple_paths(task: RewardMachine) -> Iterator[tuple[int, ...]]:
-    """The paths from the initial state to acceptance that visit no state twice, as state numbers (not jittable)."""
-    target, outcome = np.asarray(task.target), np.asarray(task.outcome)
-
-    def extend(path: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        if outcome[path[-1]] == ACCEPTED:
-            yield path
-        for v in dict.fromkeys(int(v) for v in target[path[-1]] if v != UNUSED and v not in path):
-            yield from extend((*path, v))
-
-    return extend((0,))

@@ -32,8 +32,15 @@ class DR:
 
     @property
     def pool(self) -> int:
-        """Problems an environment takes in turn; those of one environment stand together in a proposal."""
         return self.config.pool
+
+    @property
+    def num_train(self) -> int:
+        return self.supply.num_envs * self.pool
+
+    @property
+    def num_eval(self) -> int:
+        return self.num_train
 
     def init(self, key: Key[Array, ""]) -> DRState:
         return DRState(next_number=jnp.int32(0))
@@ -42,9 +49,8 @@ class DR:
         return jnp.array(True)
 
     def propose(self, key: Key[Array, ""], state: DRState, train: bool) -> tuple[DRState, Proposal]:
-        batch = self.supply.num_envs * self.pool
-        proposal = sampled(key, self.supply, batch, state.next_number)
-        return state.replace(next_number=state.next_number + batch), proposal
+        proposal = sampled(key, self.supply, self.num_train, state.next_number)
+        return state.replace(next_number=state.next_number + self.num_train), proposal
 
     def observe(self, state: DRState, proposal: Proposal, outcome: Outcome) -> DRState:
         return state

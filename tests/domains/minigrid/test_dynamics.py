@@ -20,7 +20,7 @@ from atlas.domains.minigrid.grid import (
     State,
 )
 from twins import labels
-from twins.random_states import random_levels, random_states
+from twins.random_states import AHEAD, random_levels, random_states
 
 CODES = {name: code for code, name in CELL_NAMES.items()}
 step = jax.jit(dynamics.step)
@@ -108,7 +108,7 @@ def test_a_step_off_the_edge_changes_nothing() -> None:
     for action in (TURN_LEFT, FORWARD, FORWARD, FORWARD, PICK_UP, TOGGLE):
         state = step(state, jnp.int32(action))
     assert state.position.tolist() == [0, 0]
-    assert int(dynamics.front(state)) == CODES["outside"]
+    assert int(dynamics.view(state)[AHEAD]) == CODES["outside"]
 
 
 def test_state_and_level_are_two_forms_of_one_thing() -> None:
@@ -151,11 +151,6 @@ def test_views_agree_with_the_twin() -> None:
         carrying = CELL_NAMES[int(states.carrying[i])]
         expected = labels.view(grid, levels.position[i].tolist(), int(levels.direction[i]), carrying)
         assert [[CELL_NAMES[code] for code in row] for row in seen[i].tolist()] == expected
-
-
-def test_the_front_is_above_the_agent_in_its_view() -> None:
-    states = random_states(3, 1024)
-    np.testing.assert_array_equal(jax.vmap(dynamics.front)(states), views(states)[:, 3, 2])
 
 
 def test_a_level_is_small() -> None:

@@ -105,11 +105,6 @@ def window(state: State) -> UInt8[Array, "5 5"]:
     return jax.lax.dynamic_slice(state.cells, (top, left), (VIEW, VIEW))
 
 
-def front(state: State) -> UInt8[Array, ""]:
-    """The cell ahead."""
-    return state.cells[_ahead(state)]
-
-
 def _handle(
     ahead: UInt8[Array, ""], carrying: UInt8[Array, ""], action: Int[Array, ""]
 ) -> tuple[UInt8[Array, ""], UInt8[Array, ""]]:

@@ -7,8 +7,8 @@ from atlas.domains.minigrid import bounds
 from atlas.domains.minigrid.alphabet import ANY_STATE, DOOR_STATES, DOOR_TYPE, NAMES, PROPOSITIONS, Descriptor
 from atlas.domains.minigrid.bounds import Reachable
 from atlas.domains.minigrid.scene import Scene, codes_of
-from atlas.solve.machine import Edge, Machine
-from atlas.solve.outlook import Outlook
+from atlas.solver.machine import Edge, Machine
+from atlas.solver.outlook import Outlook
 from atlas.types import ACCEPTED
 
 MOST_CAUSES: Final = 3

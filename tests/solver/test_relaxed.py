@@ -14,7 +14,7 @@ from atlas.domains.minigrid.conditions import possible
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.sample import Bounds, level_sampler
 from atlas.domains.minigrid.text import pad_level, parse_level
-from atlas.solve.relaxed import relaxed, relaxed_many
+from atlas.solver.relaxed import relaxed, relaxed_many
 from atlas.tasks import rm
 from atlas.tasks.flatten import flatten
 from atlas.tasks.rm import ACCEPT, ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition

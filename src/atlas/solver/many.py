@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from atlas.domains.minigrid import grid
-from atlas.solve.prove import BUDGET, STEP_LIMIT, Solution, confirm, propose
-from atlas.solve.verify import accepted
+from atlas.solver.prove import BUDGET, STEP_LIMIT, Solution, confirm, propose
+from atlas.solver.verify import accepted
 from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.types import Problem
 

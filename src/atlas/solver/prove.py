@@ -13,14 +13,14 @@ import numpy as np
 
 from atlas.domains.minigrid.scene import Scene, read_scene
 from atlas.errors import AtlasError
-from atlas.solve.exhaust import exhaust
-from atlas.solve.lower_bound import lower_bound
-from atlas.solve.machine import Machine, flat, read_machine
-from atlas.solve.outlook import LOST, Outlook
-from atlas.solve.reason import why_unsolvable
-from atlas.solve.roam import Leads, Stand
-from atlas.solve.search import POLISH, STYLES, Search
-from atlas.solve.verify import accepted
+from atlas.solver.exhaust import exhaust
+from atlas.solver.lower_bound import lower_bound
+from atlas.solver.machine import Machine, flat, read_machine
+from atlas.solver.outlook import LOST, Outlook
+from atlas.solver.reason import why_unsolvable
+from atlas.solver.roam import Leads, Stand
+from atlas.solver.search import POLISH, STYLES, Search
+from atlas.solver.verify import accepted
 from atlas.types import ACCEPTED, REJECTED, Problem
 
 Verdict = Literal["solvable", "unsolvable", "unknown"]

@@ -13,8 +13,8 @@ from typing import Final, Literal
 from atlas.domains.minigrid.board import NOWHERE, Board, Facing, bits, join, less, meet, places
 from atlas.domains.minigrid.grid import NOTHING, PICK_UP, PUT_DOWN, TOGGLE
 from atlas.domains.minigrid.scene import DOOR_CODES, MOVABLE_CODES, Scene
-from atlas.solve.outlook import LOST, Outlook
-from atlas.solve.roam import Layer, Leads, Roam, Stand, single
+from atlas.solver.outlook import LOST, Outlook
+from atlas.solver.roam import Layer, Leads, Roam, Stand, single
 from atlas.types import ACCEPTED
 
 HOPELESS: Final = 20

@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from atlas.domains.minigrid.means import Deed, Means
 from atlas.domains.minigrid.scene import Scene
-from atlas.solve.outlook import LOST, Outlook
-from atlas.solve.roam import Leads, Roam, Stand, single
+from atlas.solver.outlook import LOST, Outlook
+from atlas.solver.roam import Leads, Roam, Stand, single
 from atlas.types import ACCEPTED
 
 

@@ -2,7 +2,7 @@
 
 A problem passes if some path to acceptance has only guards whose objects are within reach. Doors are unlocked in any
 order between the transitions, which is a search over (task state, set of unlocked doors). It is neither sound nor
-complete (see `atlas.solve.prove` for verdicts with proof), but cheap enough to screen every sampled problem.
+complete (see `atlas.solver.prove` for verdicts with proof), but cheap enough to screen every sampled problem.
 """
 
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int, Int16, UInt32
 from atlas.domains.minigrid import reach
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.reach import Situations
-from atlas.solve import unfold
+from atlas.solver import unfold
 from atlas.tasks.hrm import Hierarchy
 from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.types import ACCEPTED, Problem

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from atlas.domains.minigrid.board import NOWHERE, Board, Facing, join, less, meet, places
 from atlas.domains.minigrid.grid import FORWARD, NOTHING, PICK_UP, PUT_DOWN, TURN_LEFT, TURN_RIGHT
 from atlas.domains.minigrid.scene import Scene
-from atlas.solve.machine import Machine
+from atlas.solver.machine import Machine
 
 Layer = dict[int, Facing]
 """Ways to stand by task state."""

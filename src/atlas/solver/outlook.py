@@ -9,7 +9,7 @@ from atlas.domains.minigrid import bounds
 from atlas.domains.minigrid.board import Board
 from atlas.domains.minigrid.bounds import Reachable
 from atlas.domains.minigrid.scene import LOCKED_CODES, Scene
-from atlas.solve.machine import Edge, Machine
+from atlas.solver.machine import Edge, Machine
 from atlas.types import ACCEPTED
 
 Stage = tuple[int, Board]

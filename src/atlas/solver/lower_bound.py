@@ -13,9 +13,9 @@ from atlas.domains.minigrid.alphabet import CARRYING, FRONT
 from atlas.domains.minigrid.board import NOWHERE, Board, Facing, join, less, meet
 from atlas.domains.minigrid.grid import KEY, cell
 from atlas.domains.minigrid.scene import DOOR_CODES, LOCKED_CODES, MOVABLE_CODES, Scene, meaning
-from atlas.solve.machine import Edge, Machine
-from atlas.solve.outlook import Outlook
-from atlas.solve.roam import Stand, single
+from atlas.solver.machine import Edge, Machine
+from atlas.solver.outlook import Outlook
+from atlas.solver.roam import Stand, single
 from atlas.types import ACCEPTED
 
 MOST_NEEDS: Final = 6

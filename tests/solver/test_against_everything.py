@@ -9,7 +9,7 @@ import pytest
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES
 from atlas.domains.minigrid.text import parse_level
-from atlas.solve.prove import BUDGET, propose
+from atlas.solver.prove import BUDGET, propose
 from atlas.tasks import rm
 from atlas.types import Problem
 from twins import worlds
