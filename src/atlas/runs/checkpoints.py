@@ -7,6 +7,7 @@ restored. A digest of its content tells a damaged one from a good one.
 import contextlib
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,6 +98,7 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder = folder
         self.policy = KeepLastAndBest(keep)
+        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what goes wrong is raised, too, and told as a sentence
         with _sentences(folder):
             folder.mkdir(parents=True, exist_ok=True)
             options = ocp.CheckpointManagerOptions(
