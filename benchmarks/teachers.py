@@ -30,7 +30,7 @@ NAMES: Final = {"accel": "ACCEL", "plr": "PLR⊥", "dr": "DR", "dr-raw": "DR, ad
 ROOMS: Final = ("rooms_1", "rooms_2")
 
 
-def train(folder: Path, seeds: int, minutes: float) -> None:
+def train(folder: Path, arms: dict[str, tuple[str, ...]], seeds: int, minutes: float) -> None:
     """Every arm with every seed, each pinned to a core of its own."""
     cores: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0)):
@@ -39,7 +39,7 @@ def train(folder: Path, seeds: int, minutes: float) -> None:
     def one(job: tuple[str, int]) -> None:
         arm, seed = job
         core = cores.get()
-        command = [sys.executable, "-m", "atlas", "train", *ARMS[arm], "--run.seed", str(seed)]
+        command = [sys.executable, "-m", "atlas", "train", *arms[arm], "--run.seed", str(seed)]
         command += ["--run.time-limit", str(minutes), "--folder", str(folder / f"{arm}-{seed}"), "--overwrite"]
         with open(folder / f"{arm}-{seed}.log", "w") as log:
             subprocess.run(["taskset", "-c", str(core), *command], stdout=log, stderr=log, check=True)
@@ -47,7 +47,7 @@ def train(folder: Path, seeds: int, minutes: float) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(cores.qsize()) as pool:
-        list(pool.map(one, [(arm, seed) for seed in range(seeds) for arm in ARMS]))
+        list(pool.map(one, [(arm, seed) for seed in range(seeds) for arm in arms]))
 
 
 def curve(run: Path) -> list[dict[str, Any]]:
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/teachers.svg"))
     args = parser.parse_args()
     if args.what == "run":
-        train(args.folder, args.seeds, args.minutes)
+        train(args.folder, ARMS, args.seeds, args.minutes)
     else:
         figure(args.folder, args.figure)
         print(table(args.folder, args.attempts))
