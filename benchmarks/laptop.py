@@ -17,7 +17,7 @@ from teachers import train, work
 ARMS: Final = {name: (f"laptop-{name}",) for name in ("accel", "plr", "dr")}
 NAMES: Final = {"accel": "ACCEL", "plr": "PLR⊥", "dr": "DR"}
 SETS: Final = {"validation": "validation set", "hand": "designed by hand"}
-SHOWN: Final = ("rooms_1", "rooms_2", "rooms_4", "rooms_6")
+SHOWN: Final = ("rooms-1", "rooms-2", "rooms-4", "rooms-6")
 
 
 def ask(run: Path, problems: str, *more: str) -> None:
