@@ -83,6 +83,11 @@ def test_a_power_law_is_found() -> None:
     assert "at 64 times the size" in curve.words
 
 
+def test_what_does_not_grow_is_said_to_stay() -> None:
+    curve = Curve("states", "a step", ((6, 1.0), (8, 0.9), (16, 1.1)))
+    assert curve.words == "a step hardly depends on it"
+
+
 def test_an_exponential_law_is_found() -> None:
     curve = Curve("doors", "a check", tuple((n, 3.0 * 2.0**n) for n in (1.0, 4.0, 12.0)), "exponential")
     assert 2**curve.exponent == pytest.approx(2.0)

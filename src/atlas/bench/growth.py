@@ -17,6 +17,8 @@ from atlas.config import BufferConfig, DomainConfig, RoomCount, TaskConfig
 from atlas.domains.minigrid.layouts import door_places, size_of
 from atlas.tasks.rm import TaskSize
 
+FLAT = 0.2
+"""Exponents nearer to 0 than this are not told from no growth at all."""
 Law = Literal["power", "exponential"]
 
 
@@ -43,6 +45,8 @@ class Curve:
         (first, before), (last, after) = self.points[0], self.points[-1]
         if self.law == "exponential":
             return f"{self.work} takes {2**self.exponent:.2f} times as long with each one more"
+        if abs(self.exponent) < FLAT:
+            return f"{self.work} hardly depends on it"
         times = f"{after / before:.2g} times as long at {last / first:.3g} times the size"
         return f"{self.work} takes time ~ n^{self.exponent:.2f} ({times})"
 
@@ -68,8 +72,15 @@ def curves(effort: Effort) -> Iterator[Curve]:
     effort = replace(effort, least=3, seconds=min(effort.seconds, 0.5))
     for axis, work, sizes, row, law in _plans(effort):
         chosen = sizes[:2] if effort.quick else sizes
-        points = tuple((axis_size, _milliseconds(row(size))) for axis_size, size in chosen)
-        yield Curve(axis, work, points, law)
+        times = _there_and_back(row, [size for _, size in chosen])
+        yield Curve(axis, work, tuple(zip((axis_size for axis_size, _ in chosen), times, strict=True)), law)
+
+
+def _there_and_back(row: Callable[[Any], tuple[Row, float]], sizes: Sequence[Any]) -> list[float]:
+    """Each size twice, up and down again, and the faster counts: whatever else a machine does slows it down."""
+    there = [_milliseconds(row(size)) for size in sizes]
+    back = [_milliseconds(row(size)) for size in reversed(sizes)]
+    return [min(pair) for pair in zip(there, reversed(back), strict=True)]
 
 
 Plan = tuple[str, str, Sequence[tuple[float, Any]], Callable[[Any], tuple[Row, float]], Law]
