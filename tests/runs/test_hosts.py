@@ -121,7 +121,6 @@ def finish(processes: list[subprocess.Popen]) -> list[tuple[int, str]]:
     return [(process.returncode, output) for process, output in zip(processes, outputs, strict=True)]
 
 
-@pytest.mark.slow
 def test_two_processes_train_one_run(place):
     (first, told), (second, silent) = finish(start(place, "train", "short.yaml", "--folder", "together"))
     assert first == second == 0, told + silent
