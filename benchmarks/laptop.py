@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import matplotlib.pyplot as plt
-from teachers import train, work
+from teachers import finish, train, work
 
 ARMS: Final = {name: (f"laptop-{name}",) for name in ("accel", "plr", "dr")}
 NAMES: Final = {"accel": "ACCEL", "plr": "PLR⊥", "dr": "DR"}
@@ -61,12 +61,8 @@ def figure(runs: dict[str, Path], out: Path) -> None:
     for side, (problems, title) in zip(sides, SETS.items(), strict=True):
         for colour, (arm, run) in zip(("C0", "C1", "C3"), runs.items(), strict=False):
             side.plot(*zip(*points(run, problems), strict=True), colour, linewidth=2, marker=".", label=NAMES[arm])
-        side.set(title=title, xlabel="minutes on one core", ylim=(0, 100))
-        side.grid(alpha=0.3)
-    sides[0].set_ylabel("problems solved within 512 steps, %")
-    sides[1].legend(frameon=False)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    plt.savefig(out)
+        side.set_title(title)
+    finish(sides, "problems solved within 512 steps, %", out)
 
 
 def main() -> None:

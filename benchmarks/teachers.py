@@ -119,9 +119,16 @@ def figure(folder: Path, out: Path) -> None:
             minutes = np.linspace(0, min(line[-1][0] for line in lines), 24)
             mean = np.mean([np.interp(minutes, *zip(*line, strict=True)) for line in lines], axis=0)
             side.plot(minutes, mean, colour, linewidth=2.5, label=NAMES[arm])
-        side.set(title=title, xlabel="minutes on one core", ylim=(0, 100))
+        side.set_title(title)
+    finish(sides, "held-out problems solved, %", out)
+
+
+def finish(sides: Any, what: str, out: Path) -> None:
+    """Label both sides of a figure of rates over the clock, and write it."""
+    for side in sides:
+        side.set(xlabel="minutes on one core", ylim=(0, 100))
         side.grid(alpha=0.3)
-    sides[0].set_ylabel("held-out problems solved, %")
+    sides[0].set_ylabel(what)
     sides[1].legend(frameon=False)
     out.parent.mkdir(parents=True, exist_ok=True)
     plt.savefig(out)

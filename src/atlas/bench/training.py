@@ -41,7 +41,7 @@ def _runner(config: Config, iterations: int) -> Compiled:
     The first iteration is made here: with an empty buffer it is one of new problems, whatever the settings.
     """
     trainer = build(config)
-    state = jax.jit(trainer.init)(jax.random.key(0))
+    state = trainer.compiled_init(jax.random.key(0))
     step, taken = program(trainer.steps, state, jnp.int32(1), donate=(0,))
     run: dict[str, Any] = {"state": step(state, jnp.int32(1))[0]}
 
