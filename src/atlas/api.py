@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from atlas.tasks.follow import Followed, Label
-from atlas.types import Problem, Vocabulary
+from atlas.types import Problem
+from atlas.vocabulary import Vocabulary
 
 
 def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None) -> list[Followed]:

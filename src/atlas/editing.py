@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float32, Int16, Int32, Key
 
 from atlas.config import EditConfig
 from atlas.draw import below, pick
-from atlas.types import EDIT_ARGUMENTS, RUNNING, Domain, Edit, Formalism, Lineage, Partial, Problem, Task, TaskState
+from atlas.types import EDIT_ARGUMENTS, Domain, Edit, Formalism, Lineage, Partial, Problem, Task, TaskState
+from atlas.vocabulary import RUNNING
 
 PRECEDING, SUCCEEDING = "hindsight_preceding", "hindsight_succeeding"
 """The goal becomes how far the student got; or the problem starts there."""

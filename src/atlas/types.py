@@ -13,6 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.struct import Struct
+from atlas.vocabulary import Vocabulary
 
 Level = Any
 """A pytree that only its domain looks into."""
@@ -21,9 +22,6 @@ Task = Any
 DomainState = Any
 TaskState = Any
 """Where a task stands: an integer array for flat machines, a struct with a stack for hierarchies."""
-
-RUNNING, ACCEPTED, REJECTED = range(3)
-"""Outcomes of a task."""
 
 EDIT_ARGUMENTS = 3
 """How many numbers an edit leaves in the lineage: where, where to, what (-1 where one has no meaning)."""
@@ -34,32 +32,6 @@ class Problem(Struct):
 
     level: Level
     task: Task
-
-
-@dataclass(frozen=True, eq=False)
-class Vocabulary:
-    """What the propositions of a domain mean, as a value: tasks and students never import a domain.
-
-    Ids never change; settings restrict what is sampled by a mask over ids.
-    """
-
-    names: tuple[str, ...]
-    """Name of each proposition, by id."""
-    phrases: tuple[str, ...]
-    """Each proposition as an English command, e.g. `go to a red ball`, `put a key next to a locked door`."""
-    commands: dict[str, int]
-    """More ways to say it: words in lower case without articles -> id, e.g. `open blue door`. Includes `phrases`."""
-    synonyms: dict[str, str]
-    """Words to replace before looking a command up, e.g. `box` -> `square`, `grey` -> `gray`."""
-    features: np.ndarray
-    """`float32[props, groups, codes]`: rows of binary codes for the literal embedding. Group 0 is the location, the
-    others describe one object each (all zero if absent); codes of the location are padded with zeros."""
-    implies: np.ndarray
-    """`bool[props, props]`: `implies[i, j]` iff j holds wherever i does; every proposition implies itself."""
-    excludes: np.ndarray
-    """`bool[props, props]`: symmetric; `excludes[i, j]` iff i and j never hold at once."""
-    ids: dict[str, int]
-    """Id of each name."""
 
 
 class Graph(Struct):

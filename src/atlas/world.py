@@ -13,7 +13,8 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32
 
 from atlas.struct import Struct
-from atlas.types import ACCEPTED, RUNNING, Domain, DomainState, Formalism, Problem, Task, TaskState
+from atlas.types import Domain, DomainState, Formalism, Problem, Task, TaskState
+from atlas.vocabulary import ACCEPTED, RUNNING
 
 
 class WorldState(Struct):

@@ -11,7 +11,8 @@ import students
 from atlas.errors import AtlasError
 from atlas.student import encode
 from atlas.student.layers import initialise
-from atlas.types import ACCEPTED, REJECTED, RUNNING, Graph
+from atlas.types import Graph
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 FEATURES = students.DOMAIN.vocabulary.features
 PROPS = len(FEATURES)

@@ -7,7 +7,8 @@ import pytest
 
 import students
 from atlas.student.network import Observation, count
-from atlas.types import REJECTED, Graph
+from atlas.types import Graph
+from atlas.vocabulary import REJECTED
 
 TIME, ENVS, POOL, NODES = 5, 3, 2, 3
 OPTIONS = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 FRUIT = ("apple", "pear", "plum", "fig", "kiwi", "lime")
 

@@ -15,7 +15,7 @@ from atlas.domains.minigrid.grid import NOTHING, PICK_UP, PUT_DOWN, TOGGLE
 from atlas.domains.minigrid.scene import DOOR_CODES, MOVABLE_CODES, Scene
 from atlas.solver.outlook import LOST, Outlook
 from atlas.solver.roam import Layer, Leads, Roam, Stand, single
-from atlas.types import ACCEPTED
+from atlas.vocabulary import ACCEPTED
 
 HOPELESS: Final = 20
 """How many times more arrangements than the budget are too many to begin with."""

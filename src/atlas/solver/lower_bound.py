@@ -16,7 +16,7 @@ from atlas.domains.minigrid.scene import DOOR_CODES, LOCKED_CODES, MOVABLE_CODES
 from atlas.solver.machine import Edge, Machine
 from atlas.solver.outlook import Outlook
 from atlas.solver.roam import Stand, single
-from atlas.types import ACCEPTED
+from atlas.vocabulary import ACCEPTED
 
 MOST_NEEDS: Final = 6
 """How many needs are remembered; what goes beyond is waived, which only lowers the bound."""

@@ -7,7 +7,7 @@ import numpy as np
 from atlas.tasks.flatten import flatten
 from atlas.tasks.hrm import Hierarchy
 from atlas.tasks.rm import UNUSED, RewardMachine
-from atlas.types import RUNNING
+from atlas.vocabulary import RUNNING
 
 
 class Edge(NamedTuple):

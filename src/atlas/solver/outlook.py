@@ -10,7 +10,7 @@ from atlas.domains.minigrid.board import Board
 from atlas.domains.minigrid.bounds import Reachable
 from atlas.domains.minigrid.scene import LOCKED_CODES, Scene
 from atlas.solver.machine import Edge, Machine
-from atlas.types import ACCEPTED
+from atlas.vocabulary import ACCEPTED
 
 Stage = tuple[int, Board]
 """A task state and the cells of the doors that were unlocked so far."""

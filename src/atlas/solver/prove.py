@@ -21,7 +21,8 @@ from atlas.solver.reason import why_unsolvable
 from atlas.solver.roam import Leads, Stand
 from atlas.solver.search import POLISH, STYLES, Search
 from atlas.solver.verify import accepted
-from atlas.types import ACCEPTED, REJECTED, Problem
+from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED, REJECTED
 
 Verdict = Literal["solvable", "unsolvable", "unknown"]
 STEP_LIMIT: Final = 512

@@ -9,7 +9,7 @@ from atlas.domains.minigrid.bounds import Reachable
 from atlas.domains.minigrid.scene import Scene, codes_of
 from atlas.solver.machine import Edge, Machine
 from atlas.solver.outlook import Outlook
-from atlas.types import ACCEPTED
+from atlas.vocabulary import ACCEPTED
 
 MOST_CAUSES: Final = 3
 """How many of several causes are told."""

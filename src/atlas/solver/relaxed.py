@@ -19,7 +19,8 @@ from atlas.domains.minigrid.reach import Situations
 from atlas.solver import unfold
 from atlas.tasks.hrm import Hierarchy
 from atlas.tasks.rm import UNUSED, RewardMachine
-from atlas.types import ACCEPTED, Problem
+from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED
 
 CHUNK: Final = 1024
 """Most problems in one call of the compiled check."""

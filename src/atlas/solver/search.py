@@ -14,7 +14,7 @@ from atlas.domains.minigrid.means import Deed, Means
 from atlas.domains.minigrid.scene import Scene
 from atlas.solver.outlook import LOST, Outlook
 from atlas.solver.roam import Leads, Roam, Stand, single
-from atlas.types import ACCEPTED
+from atlas.vocabulary import ACCEPTED
 
 
 class Style(NamedTuple):

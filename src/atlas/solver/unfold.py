@@ -16,7 +16,7 @@ from atlas.struct import Struct
 from atlas.tasks import hrm
 from atlas.tasks.hrm import Hierarchy, HierarchyState
 from atlas.tasks.rm import UNUSED
-from atlas.types import ACCEPTED
+from atlas.vocabulary import ACCEPTED
 
 
 class Contexts(Struct):

@@ -23,7 +23,8 @@ from atlas.config import NetworkConfig
 from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.student.layers import Dense, Norm, Normals, dense, lecun, linear, norm, normalise, product, table
-from atlas.types import REJECTED, Graph
+from atlas.types import Graph
+from atlas.vocabulary import REJECTED
 
 NOISE = 0.1**0.5
 """Standard deviation of the random node features (paper, Appendix C)."""

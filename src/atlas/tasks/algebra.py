@@ -15,7 +15,7 @@ from atlas.tasks import rm
 from atlas.tasks.flatten import flatten
 from atlas.tasks.hrm import Hierarchy
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, RewardMachine, Transition
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 Guard = Sequence[int]
 """Signed literals, all of which must hold."""

@@ -14,7 +14,7 @@ from atlas.tasks.flatten import flatten_with_stacks
 from atlas.tasks.hrm import Hierarchy
 from atlas.tasks.names import literal_names, machine_name, state_name
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, Transition
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

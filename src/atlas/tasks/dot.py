@@ -8,7 +8,7 @@ from atlas.tasks.explain_words import Words
 from atlas.tasks.names import literal_names, machine_name
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, Transition
 from atlas.tasks.view import Machine, view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 _SHAPES: Final = {
     RUNNING: "",

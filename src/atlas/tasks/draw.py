@@ -33,7 +33,7 @@ from atlas.tasks.shapes import (
     to_svg,
 )  # fmt: skip
 from atlas.tasks.view import Machine, view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 RADIUS, ICON, ROW, PADDING, MARGIN = 19.0, 18.0, 25.0, 6.0, 18.0
 INK, SOFT, RED, GREEN, LIGHT = "#212529", "#868e96", "#e03131", "#2f9e44", "#fff3bf"

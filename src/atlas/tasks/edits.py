@@ -23,7 +23,8 @@ from atlas.tasks.hrm import HierarchySize
 from atlas.tasks.labels import WORD
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, TaskSize
 from atlas.tasks.surgery import Body
-from atlas.types import Edit, Vocabulary
+from atlas.types import Edit
+from atlas.vocabulary import Vocabulary
 
 START, MIDDLE, END = range(3)
 """Where a state is added."""

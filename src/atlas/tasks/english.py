@@ -11,7 +11,7 @@ from atlas.tasks.english_grammar import All, AnyOf, Choice, Guard, Phrase, Reade
 from atlas.tasks.english_words import lexicon, tokenise
 from atlas.tasks.place import TaskWarning
 from atlas.tasks.view import view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 
 def english(text: str, vocabulary: Vocabulary) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from atlas.errors import nearest
 from atlas.tasks.place import fail
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 ARTICLES: Final = frozenset({"a", "an", "the"})
 FILLERS: Final = frozenset({"please", "first", "finally", "also"})

@@ -14,7 +14,7 @@ from atlas.tasks.explain_prose import prose
 from atlas.tasks.explain_words import Words
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, Transition
 from atlas.tasks.view import Machine, TaskView, view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 _OUTCOMES: Final = {ACCEPTED: "finish", REJECTED: "fail"}
 

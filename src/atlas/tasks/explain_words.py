@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from atlas.tasks.english_words import gerund
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 LASTING: Final = ("carry", "face")
 """Verbs for what goes on, where a vocabulary has them: `while carrying a key` rather than `while picking up a key`."""

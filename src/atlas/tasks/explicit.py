@@ -27,7 +27,7 @@ from atlas.tasks.automaton import MOST_STATES
 from atlas.tasks.names import ACCEPTING_NAME, REJECTING_NAME, literal_names, machine_name
 from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, UNUSED, Transition
 from atlas.tasks.view import Machine, view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 KEYS: Final = ("root", "transitions", "alphabet")
 LEAF: Final = "leaf"

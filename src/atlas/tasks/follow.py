@@ -15,7 +15,8 @@ from atlas.errors import AtlasError, nearest
 from atlas.tasks.hrm import Hierarchies, Hierarchy
 from atlas.tasks.names import machine_name, state_name
 from atlas.tasks.rm import ACCEPTED, REJECTED, UNUSED, RewardMachine, RewardMachines
-from atlas.types import TaskState, Vocabulary
+from atlas.types import TaskState
+from atlas.vocabulary import Vocabulary
 
 Label = Iterable[str | int] | str
 """The propositions that hold, by name or id; those left out do not."""

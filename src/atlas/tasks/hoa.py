@@ -12,7 +12,7 @@ from atlas.tasks.diagram import Cube, Diagram, Diagrams
 from atlas.tasks.flatten import flatten
 from atlas.tasks.rm import ACCEPTED, RUNNING, RewardMachine
 from atlas.tasks.view import Machine, view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 REWARDS = "atlas-rewards"
 """The header that lists the reward of each edge that leaves a running state, in the order of the body."""

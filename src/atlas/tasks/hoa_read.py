@@ -16,7 +16,7 @@ from atlas.tasks.diagram import Diagram, Diagrams
 from atlas.tasks.hoa import REWARDS
 from atlas.tasks.place import TaskWarning, fail
 from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, REJECTED, RUNNING, RewardMachine, Transition
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 _TOKEN: Final = re.compile(
     r"\s*(?:/\*.*?\*/\s*)*(?:(?P<string>\"(?:\\.|[^\"\\])*\")|(?P<mark>--[A-Z]+--)|(?P<header>[A-Za-z_][\w-]*:)"

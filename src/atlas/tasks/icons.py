@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from atlas.tasks.shapes import Box, Circle, Ink, Line, Point, Polygon, Shape
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 OUTLINE = "#343a40"
 BLANK = "#ffffff"

@@ -13,7 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float, Int, Int16, UInt32
 
 from atlas.draw import WORD, pick_bit
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 NO_LABEL = -1
 

@@ -19,7 +19,7 @@ from atlas.tasks.diagram import Diagram, Diagrams, possible
 from atlas.tasks.ltlf_parse import Formula, parse
 from atlas.tasks.place import TaskWarning
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, RewardMachine
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 _END = 1 << 20
 """The variable that asks whether the trace ends with this label: after all propositions, before all obligations."""

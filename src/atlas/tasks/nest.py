@@ -20,7 +20,7 @@ from atlas.tasks import walk
 from atlas.tasks.hrm import Hierarchy, HierarchySize, chains
 from atlas.tasks.labels import NO_LABEL, WORD, Relation, contains, relation
 from atlas.tasks.rm import UNUSED
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

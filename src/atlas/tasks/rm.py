@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
 
 from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.types import ACCEPTED, REJECTED, RUNNING, Edit, Graph
+from atlas.types import Edit, Graph
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 UNUSED: Final = -1
 """Target of an edge slot that holds no edge."""

@@ -19,7 +19,7 @@ from atlas.tasks.hrm import MAX_NODES, Hierarchies, Hierarchy, HierarchySize
 from atlas.tasks.labels import pack_or_all, pick, relation
 from atlas.tasks.rewards import REWARDS, Shaped
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, RewardMachines, TaskSize, resize
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 SampleFn = Callable[[Key[Array, ""], Bool[Array, "props"]], Any]
 """`(key, mask) -> task`."""

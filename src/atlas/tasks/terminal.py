@@ -8,7 +8,7 @@ from atlas.tasks.icons import ICONS, IconTable, sign_of
 from atlas.tasks.names import machine_name
 from atlas.tasks.rm import ACCEPTED, REJECTED, UNUSED, Transition
 from atlas.tasks.view import Machine, view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 _GLYPHS = {"ball": "●", "square": "■", "key": "⚷", "door": "▯"}
 _CODES = {"red": "31", "green": "32", "blue": "34", "purple": "35", "yellow": "33", "gray": "90"}

@@ -12,7 +12,7 @@ from atlas.tasks.ltlf import ltlf
 from atlas.tasks.names import machine_name
 from atlas.tasks.place import TaskWarning
 from atlas.tasks.view import view
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 _KINDS: Final = ("english", "ltlf", "transitions")
 

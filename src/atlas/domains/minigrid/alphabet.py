@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int, Int8, UInt8, UInt32
 
 from atlas.domains.minigrid import dynamics
 from atlas.domains.minigrid.grid import BALL, COLOURS, DOOR_CLOSED, DOWN, UP, VIEW, State, cell
-from atlas.types import Vocabulary
+from atlas.vocabulary import Vocabulary
 
 TYPES: Final = ("ball", "square", "key", "door")
 DOOR_STATES: Final = ("closed", "locked", "open")

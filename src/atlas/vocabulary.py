@@ -1,0 +1,34 @@
+"""What tasks and domains agree on, without JAX: the outcomes of a task, and what propositions mean."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+RUNNING, ACCEPTED, REJECTED = range(3)
+"""Outcomes of a task, or of one of its states."""
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """What the propositions of a domain mean, as a value: tasks and students never import a domain.
+
+    Ids never change; settings restrict what is sampled by a mask over ids.
+    """
+
+    names: tuple[str, ...]
+    """Name of each proposition, by id."""
+    phrases: tuple[str, ...]
+    """Each proposition as an English command, e.g. `go to a red ball`, `put a key next to a locked door`."""
+    commands: dict[str, int]
+    """More ways to say it: words in lower case without articles -> id, e.g. `open blue door`. Includes `phrases`."""
+    synonyms: dict[str, str]
+    """Words to replace before looking a command up, e.g. `box` -> `square`, `grey` -> `gray`."""
+    features: np.ndarray
+    """`float32[props, groups, codes]`: rows of binary codes for the literal embedding. Group 0 is the location, the
+    others describe one object each (all zero if absent); codes of the location are padded with zeros."""
+    implies: np.ndarray
+    """`bool[props, props]`: `implies[i, j]` iff j holds wherever i does; every proposition implies itself."""
+    excludes: np.ndarray
+    """`bool[props, props]`: symmetric; `excludes[i, j]` iff i and j never hold at once."""
+    ids: dict[str, int]
+    """Id of each name."""
