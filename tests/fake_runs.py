@@ -10,16 +10,14 @@ import jax
 
 from atlas.build import parts
 from atlas.config import Config
+from atlas.evaluation.statistics import STATISTICS, bootstrap, wilson, worst
 from atlas.presets import preset
-from atlas.runs.batch import stack
-from atlas.runs.bulk import save_bulk
-from atlas.runs.checkpoints import Checkpoints
-from atlas.runs.named import NamedProblem
-from atlas.runs.policy import save_parameters
-from atlas.runs.problem_files import load, save
+from atlas.runs.checkpoints import Checkpoints, save_parameters
+from atlas.runs.problem_files import load, save, stack
+from atlas.runs.store import save_bulk
 from atlas.settings import dump, to_plain
-from atlas.statistics import STATISTICS, bootstrap, wilson, worst
 from atlas.struct import Struct
+from atlas.types import NamedProblem
 
 HAND = Path(__file__).parent.parent / "problems" / "hand" / "01-one-room.yaml"
 NAMES = ("behind-you", "bring-together", "there-and-back", "colour-and-shape")

@@ -10,6 +10,7 @@ from atlas.domains.minigrid.grid import (
     DOOR_OPEN,
     DOORS,
     FLOOR_CELL,
+    FREE_FORM,
     KEY,
     MOVABLE,
     RED,
@@ -17,7 +18,6 @@ from atlas.domains.minigrid.grid import (
     Level,
     cell,
 )
-from atlas.domains.minigrid.layouts import FREE_FORM
 from atlas.domains.minigrid.sample import level_sampler
 
 

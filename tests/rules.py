@@ -11,12 +11,17 @@ from atlas.domains.minigrid.grid import (
     DOORS,
     FLOOR,
     FLOOR_CELL,
+    FREE_FORM,
     MOVABLE,
     NOTHING,
     OUTSIDE_CELL,
+    ROOM_GRID,
     Level,
+    blank,
+    door_places,
+    object_limits,
+    size_of,
 )
-from atlas.domains.minigrid.layouts import FREE_FORM, ROOM_GRID, blank, door_places, object_limits, size_of
 from atlas.tasks import hrm
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED
 

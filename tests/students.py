@@ -9,8 +9,8 @@ from atlas.config import DomainConfig, NetworkConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
 from atlas.domains.minigrid.text import parse_level
+from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.student.view import Cells
 from atlas.tasks.hrm import Hierarchies, hierarchy
 from atlas.tasks.rm import ACCEPT, machine
 from atlas.tasks.sample import formalism

@@ -10,12 +10,11 @@ import pytest
 
 from atlas.build import build, parts
 from atlas.config import DRConfig
-from atlas.curriculum import SAMPLE, Observer, count_states, examples
 from atlas.domains.minigrid import grid
-from atlas.lineage import ancestry, tell_edit, tell_edits
+from atlas.domains.minigrid.solver.relaxed import relaxed_many
 from atlas.presets import TINY
-from atlas.solver.relaxed import relaxed_many
 from atlas.tasks.view import view
+from atlas.ued.curriculum import SAMPLE, Observer, ancestry, count_states, examples, tell_edit, tell_edits
 from rules import count_objects
 
 SEED = 7
@@ -137,7 +136,7 @@ def test_without_memory_new_problems_are_looked_at():
 
 
 def test_counting_works_for_hierarchies():
-    from atlas.sampling import sample_batch, settings
+    from atlas.api import sample_batch, settings
 
     problems = jax.tree.map(np.asarray, sample_batch(settings("independent", "hierarchical", (1,)), 16, 0))
     expected = [sum(len(m.outcome) for m in view(one(problems.task, i)).machines if m.edges) for i in range(16)]

@@ -13,7 +13,7 @@ from atlas.build import require_even
 from atlas.devices import ALONE
 from atlas.presets import PRESETS, TINY
 from atlas.settings import ConfigError
-from atlas.train import DIVIDED
+from atlas.training import DIVIDED
 
 PROGRAM = Path(__file__).parent / "two_devices.py"
 

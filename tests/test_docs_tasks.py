@@ -9,9 +9,9 @@ import yaml
 
 import atlas
 from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.errors import TaskWarning
 from atlas.tasks.explain import shape
-from atlas.tasks.place import TaskWarning
-from atlas.tasks.text import parse_task
+from atlas.tasks.formats import parse_task
 from atlas.tasks.view import view
 
 PAGE = (Path(__file__).parent.parent / "docs" / "tasks.md").read_text()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.draw import below, pick, pick_cell, subset
+from atlas.chance import below, pick, pick_cell, subset
 
 EVEN = (np.arange(6000, dtype=np.float32) + 0.5) / 6000
 """Numbers spread evenly over [0, 1): counts are then exact, not random."""

@@ -12,8 +12,7 @@ from scipy import stats
 from atlas.config import DomainConfig, EditConfig, PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import BALL, RED, cell
-from atlas.editing import NO_EDIT, edit_names, editor
-from atlas.problems import batch_sampler
+from atlas.problems import NO_EDIT, batch_sampler, edit_names, editor
 from atlas.tasks.sample import formalism
 from atlas.types import Edit, Lineage, Partial
 from rules import level_rules, task_rules

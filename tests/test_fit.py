@@ -25,7 +25,7 @@ from atlas.fit import NotANumber, fit
 from atlas.presets import PRESETS
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.metrics import JsonLines, read
-from atlas.train import Trainer
+from atlas.training import Trainer
 from atlas.ued.scores import SCORES
 from atlas.ued.teachers import TEACHERS
 

@@ -7,15 +7,15 @@ import jax
 import numpy as np
 import pytest
 
-from atlas import heldout
 from atlas.build import parts
 from atlas.config import DomainConfig
+from atlas.domains.minigrid.solver.prove import solve
 from atlas.errors import AtlasError
-from atlas.heldout import Exam, held_out
+from atlas.evaluation import sets
+from atlas.evaluation import sets as files
+from atlas.evaluation.sets import Exam, held_out
 from atlas.presets import TINY
-from atlas.runs import held_out as files
 from atlas.runs.problem_files import load
-from atlas.solver.prove import solve
 
 PER_SIZE = 9
 CONFIG = dataclasses.replace(
@@ -47,8 +47,8 @@ def test_each_is_proven_and_not_trivial(chosen):
 
 def test_a_kind_that_cannot_be_found_is_replaced_by_others():
     wanted = Counter({(1, 1): 0, (1, 2): 0, (1, 3): 5, (2, 1): 0, (2, 2): 0, (2, 3): 0})
-    assert heldout._rather(wanted) == Counter({(1, 1): 3, (1, 2): 2})
-    assert heldout._rather(Counter({(1, 1): 4})).total() == 0
+    assert sets._rather(wanted) == Counter({(1, 1): 3, (1, 2): 2})
+    assert sets._rather(Counter({(1, 1): 4})).total() == 0
 
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):

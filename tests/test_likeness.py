@@ -6,9 +6,9 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.likeness import likeness
 from atlas.tasks.english import english
 from atlas.types import Problem
+from symmetry import likeness
 
 LEVEL = """
 ##########

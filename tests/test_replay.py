@@ -8,7 +8,7 @@ import pytest
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.errors import AtlasError
-from atlas.replay import Episode, trace
+from atlas.show.episode import Episode, trace
 from atlas.tasks import hrm, rm
 from atlas.types import Problem
 

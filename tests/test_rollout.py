@@ -10,8 +10,7 @@ import pytest
 import students
 from atlas.errors import AtlasError
 from atlas.rollout import Player
-from atlas.student.experience import draw_action, log_prob_of, observations
-from atlas.student.network import Observation
+from atlas.student.network import Observation, draw_action, log_prob_of, observations
 from atlas.world import restart
 
 ENVS, POOL, STEPS, LIMIT = 6, 3, 20, 5

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 
-from atlas import sets
 from atlas.domains.minigrid.grid import Level, count_objects
-from atlas.sets import BANDS, RECIPES, Built, build, fingerprint, identity, one_by_one
-from atlas.solver.many import solve_many
+from atlas.domains.minigrid.solver.prove import solve_many
+from atlas.evaluation import sets
+from atlas.evaluation.sets import BANDS, RECIPES, Built, build, fingerprint, identity, one_by_one
 from atlas.tasks.rm import ACCEPTED
 from atlas.types import Problem
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
-from atlas.statistics import (
+from atlas.evaluation.statistics import (
     STATISTICS,
     Estimate,
     bootstrap,

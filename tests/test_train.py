@@ -9,7 +9,7 @@ import pytest
 
 import toys
 from atlas.config import ACCELConfig, BufferConfig, DRConfig, PLRConfig
-from atlas.train import KINDS, NEVER, Trainer
+from atlas.training import KINDS, NEVER, Trainer
 from atlas.ued.scores import SCORES
 from atlas.ued.teachers import TEACHERS
 

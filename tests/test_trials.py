@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 
 import atlas
+from atlas.api import sample
 from atlas.domains.minigrid.grid import ACTIONS
+from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.errors import AtlasError
-from atlas.evaluate import Moment
-from atlas.sampling import sample
-from atlas.solver.many import solve_many
-from atlas.student.experience import draw_action
-from atlas.student.network import Observation
-from atlas.trials import Trials, attempt
+from atlas.evaluation.play import Moment, Trials, attempt
+from atlas.student.network import Observation, draw_action
 from students import problems as easy_problems
 from students import student
 

@@ -10,12 +10,10 @@ import pytest
 from PIL import Image
 
 from atlas.domains.minigrid.grid import ACTIONS
-from atlas.replay import Action, Episode, action_number, trace
-from atlas.runs.films import watched_frames
-from atlas.runs.named import NamedProblem
-from atlas.runs.pictures import save_film
 from atlas.runs.problem_files import load
-from atlas.watching import Choice, Trained, ending, scenes
+from atlas.show.episode import Action, Choice, Episode, Trained, action_number, ending, scenes, trace
+from atlas.show.media import save_film, watched_frames
+from atlas.types import NamedProblem
 from students import HIERARCHY
 from students import student as small_student
 

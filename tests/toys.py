@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from atlas.struct import Struct
-from atlas.train import Play
+from atlas.training import Play
 from atlas.types import Partial, Problem
 from atlas.ued.scores import Played
 from atlas.ued.supply import Supply

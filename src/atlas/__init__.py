@@ -11,10 +11,10 @@ _PUBLIC: dict[str, str] = {
     "load_level": "atlas.runs.problem_files",
     "load_task": "atlas.runs.problem_files",
     "ltlf": "atlas.api",
-    "sample": "atlas.sampling",
+    "sample": "atlas.api",
     "save": "atlas.runs.problem_files",
-    "solve": "atlas.solver.prove",
-    "trace": "atlas.replay",
+    "solve": "atlas.domains.minigrid.solver.prove",
+    "trace": "atlas.show.episode",
 }
 """Public name -> the module that defines it."""
 

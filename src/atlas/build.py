@@ -14,19 +14,17 @@ from jaxtyping import Float32, Key
 from atlas.config import ACCELConfig, Config, DRConfig, EditConfig, PLRConfig
 from atlas.devices import ALONE, Layout
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
-from atlas.domains.minigrid.layouts import door_places
-from atlas.editing import editor
-from atlas.problems import SampleBatchFn, batch_sampler
+from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW, door_places
+from atlas.domains.minigrid.solver.relaxed import relaxed
+from atlas.problems import SampleBatchFn, batch_sampler, editor
 from atlas.rollout import Player, Rollout
 from atlas.settings import require
-from atlas.solver.relaxed import relaxed
-from atlas.student import gae
+from atlas.student import ppo
+from atlas.student.encode import Cells
 from atlas.student.network import Student
 from atlas.student.ppo import Learner, Losses, gradient_steps, optimiser
-from atlas.student.view import Cells
 from atlas.tasks.sample import formalism
-from atlas.train import Play, Trainer
+from atlas.training import Play, Trainer
 from atlas.types import Partial, Problem
 from atlas.ued.scores import SCORES, Played
 from atlas.ued.supply import Supply
@@ -141,7 +139,7 @@ def _play(made: Parts, pool: int) -> Callable[[Key[Array, ""], Any, Problem, Any
 
 def _played(rollout: Rollout, gamma: float, lam: float) -> Played:
     steps = rollout.steps
-    advantage: Float32[Array, "time envs"] = gae.advantages(
+    advantage: Float32[Array, "time envs"] = ppo.advantages(
         steps.reward, steps.value, steps.done, steps.cut_value, rollout.experience.last_value, gamma, lam
     )
     return Played(value=steps.value, advantage=advantage, reward=steps.reward, done=steps.done, accepted=steps.accepted)

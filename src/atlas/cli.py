@@ -11,25 +11,25 @@ from typing import Any
 
 from atlas.errors import AtlasError, nearest
 
-COMMANDS: dict[str, str] = {
-    "train": "train a student on problems that a teacher proposes",
-    "resume": "go on with a run that was stopped",
-    "sweep": "many runs from one file: presets, seeds and settings",
-    "eval": "how good trained policies are on a set of problems, and where they fail",
-    "report": "one page about one or several runs: curves, tables, curriculum, episodes",
-    "watch": "see a trained policy play a problem, in the terminal or as a film",
-    "sample": "draw problems or levels, and show or write them",
-    "show": "look at a problem, a level or a set",
-    "task": "read a task in English, LTLf or from a file; explain, draw, check or convert it",
-    "trace": "replay actions in a problem and tell every moment",
-    "play": "play a problem with the keyboard",
-    "solve": "decide whether problems can be solved, and how",
-    "lint": "look for mistakes in a set of problems",
-    "sets": "the sets that policies are compared on: list, build, verify",
-    "bench": "how fast everything is on this machine",
-    "presets": "list the experiments that come with ATLAS, or print one whole",
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("train", "train a student on problems that a teacher proposes"),
+    "resume": ("train", "go on with a run that was stopped"),
+    "sweep": ("sweep", "many runs from one file: presets, seeds and settings"),
+    "eval": ("evaluate", "how good trained policies are on a set of problems, and where they fail"),
+    "report": ("report", "one page about one or several runs: curves, tables, curriculum, episodes"),
+    "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
+    "sample": ("problems", "draw problems or levels, and show or write them"),
+    "show": ("problems", "look at a problem, a level or a set"),
+    "task": ("task", "read a task in English, LTLf or from a file; explain, draw, check or convert it"),
+    "trace": ("episodes", "replay actions in a problem and tell every moment"),
+    "play": ("episodes", "play a problem with the keyboard"),
+    "solve": ("problems", "decide whether problems can be solved, and how"),
+    "lint": ("problems", "look for mistakes in a set of problems"),
+    "sets": ("evaluate", "the sets that policies are compared on: list, build, verify"),
+    "bench": ("bench", "how fast everything is on this machine"),
+    "presets": ("report", "list the experiments that come with ATLAS, or print one whole"),
 }
-"""Subcommand -> one line of help. Its code is `atlas.commands.<name>.main(argv) -> int`."""
+"""Subcommand -> the module of `atlas.commands` with its `NAME_command(argv) -> int`, and one line of help."""
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
 
@@ -64,7 +64,8 @@ def _run(name: str, arguments: list[str]) -> int:
     if name not in COMMANDS:
         hint = nearest(name, COMMANDS) or f"; there are {', '.join(sorted(COMMANDS))}"
         raise AtlasError(f"there is no command '{name}'{hint}")
-    return importlib.import_module(f"atlas.commands.{name}").main(arguments)
+    module = importlib.import_module(f"atlas.commands.{COMMANDS[name][0]}")
+    return getattr(module, f"{name}_command")(arguments)
 
 
 def _sentence(error: Exception) -> tuple[str, int]:
@@ -88,7 +89,7 @@ def _complain(sentence: str, code: int) -> int:
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    rows = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+    rows = "\n".join(f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items())
     return (
         "usage: atlas COMMAND …\n\n"
         "Autocurricula over tasks and levels: train agents that follow formal instructions in unseen worlds.\n\n"

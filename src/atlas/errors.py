@@ -1,7 +1,10 @@
-"""Mistakes that a user can mend. The command line prints them as one sentence, without a traceback."""
+"""Where in a text a mistake lies: errors that show the line and mark the place, warnings about odd tasks."""
 
 import difflib
 from collections.abc import Iterable
+from typing import NoReturn
+
+# Mistakes that a user can mend. The command line prints them as one sentence, without a traceback.
 
 
 class AtlasError(Exception):
@@ -14,3 +17,35 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> str:
     if not close:
         return ""
     return f"; did you mean {' or '.join([', '.join(close[:-1])] * (len(close) > 1) + close[-1:])}?"
+
+
+# Where in a text a mistake lies: errors that show the line and mark the place, warnings about odd tasks.
+
+
+class TaskWarning(UserWarning):
+    """A task that can be used, but may not mean what its writer thinks."""
+
+
+class TextError(AtlasError):
+    """A mistake in a text, with its place."""
+
+
+def fail(text: str, start: int, end: int, sentence: str) -> NoReturn:
+    """Raise a TextError that shows the line of `text[start:end]` with the place underlined."""
+    raise TextError(f"{sentence} ({describe(text, start)})\n{mark(text, start, end)}")
+
+
+def describe(text: str, position: int) -> str:
+    """`line 2, column 7`, or only the column where there is one line."""
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    return f"line {line}, column {column}" if "\n" in text.strip() else f"column {column}"
+
+
+def mark(text: str, start: int, end: int) -> str:
+    """The line around a place, and carets below it."""
+    begin = text.rfind("\n", 0, start) + 1
+    stop = text.find("\n", start)
+    line = text[begin:] if stop < 0 else text[begin:stop]
+    width = max(1, min(end, begin + len(line)) - start)
+    return f"    {line}\n    {' ' * (start - begin)}{'^' * width}"

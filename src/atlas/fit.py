@@ -17,7 +17,7 @@ import numpy as np
 from atlas.build import env_steps
 from atlas.config import Config
 from atlas.errors import AtlasError
-from atlas.train import KINDS, NEVER, Metrics, Trainer, TrainState
+from atlas.training import KINDS, NEVER, Metrics, Trainer, TrainState
 from atlas.ued import buffer as buffers
 
 CALL_SECONDS = 1.5

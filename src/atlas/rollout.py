@@ -16,8 +16,16 @@ from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 from atlas.devices import ALONE, COPY, Layout
 from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.student.experience import ENVS_AXIS, Experience, Transitions, draw_action, table_rows
-from atlas.student.network import Observation, Params, Student
+from atlas.student.network import (
+    ENVS_AXIS,
+    Experience,
+    Observation,
+    Params,
+    Student,
+    Transitions,
+    draw_action,
+    table_rows,
+)
 from atlas.types import Partial, Problem
 from atlas.world import Step, World, WorldState, restart
 

@@ -1,8 +1,4 @@
-"""The nouns and the contracts: problem, vocabulary, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
-
-Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student
-and the teachers see a batch. Every random function takes one `key`, first, and uses it once.
-"""
+"""Problems with a name: what files hold and evaluation reports on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +8,13 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
-from atlas.struct import Struct
+from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
+
+# The nouns and the contracts: problem, vocabulary, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
+#
+# Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student
+# and the teachers see a batch. Every random function takes one `key`, first, and uses it once.
 
 Level = Any
 """A pytree that only its domain looks into."""
@@ -249,3 +250,52 @@ class Teacher(Protocol):
 
     def memory(self, state: Any) -> Any:
         """The buffer of problems that it remembers; None if it remembers none."""
+
+
+# Problems with a name: what files hold and evaluation reports on.
+
+
+@dataclass(frozen=True)
+class About:
+    """What people say about a problem. Not traced: compared by value, so that JAX never mixes up two names."""
+
+    name: str = ""
+    notes: str = ""
+    tags: tuple[str, ...] = ()
+    source: str = ""
+    """The file it came from."""
+
+
+class NamedProblem(Problem):
+    """A problem and what is known about it."""
+
+    about: About = static(About())
+
+    @property
+    def name(self) -> str:
+        """How reports call it."""
+        return self.about.name
+
+    @property
+    def notes(self) -> str:
+        """What its author wanted to say."""
+        return self.about.notes
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Words to group by."""
+        return self.about.tags
+
+    @property
+    def source(self) -> str:
+        """The file it came from."""
+        return self.about.source
+
+    def bare(self) -> Problem:
+        """The problem alone: functions that are compiled for it serve all problems of its size."""
+        return Problem(level=self.level, task=self.task)
+
+
+def bare(problem: Problem) -> Problem:
+    """A problem without its name, if it had one."""
+    return problem.bare() if isinstance(problem, NamedProblem) else problem

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atlas.cli import main
-from atlas.runs.evaluations import read_evaluation
+from atlas.evaluation.results import read_evaluation
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]

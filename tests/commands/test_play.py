@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from atlas.cli import main
-from atlas.commands.play import Game, split_keys
+from atlas.commands.episodes import Game, split_keys
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.tasks import rm

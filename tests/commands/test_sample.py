@@ -10,7 +10,7 @@ from PIL import Image
 
 import atlas
 from atlas.cli import main
-from atlas.runs.bulk import load_bulk
+from atlas.runs.store import load_bulk
 
 ROOMS = ["--rooms", "1", "2"]
 

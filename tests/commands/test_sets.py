@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from atlas import sets
 from atlas.cli import main
-from atlas.runs.bulk import load_bulk
+from atlas.evaluation import sets
+from atlas.runs.store import load_bulk
 
 GOOD = """
 name: {name}

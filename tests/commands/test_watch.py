@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from atlas.cli import main
-from atlas.runs.batch import stack
-from atlas.runs.bulk import save_bulk
+from atlas.runs.problem_files import stack
+from atlas.runs.store import save_bulk
 from fake_runs import fake_run, fake_set
 
 PROBLEM = "name: '[red] ball'\nlevel: |\n  ########\n  ##or..##\n  ##..v.##\n  ########\ntask: go to a red ball\n"
@@ -56,7 +56,7 @@ def test_names_are_looked_up_among_the_hand_designed(
 ) -> None:
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "balls.yaml").write_text(PROBLEM.replace("[red] ball", "red"))
-    monkeypatch.setattr("atlas.runs.find_problem.hand_folder", lambda: tmp_path / "some")
+    monkeypatch.setattr("atlas.runs.problem_files.hand_folder", lambda: tmp_path / "some")
     monkeypatch.chdir(tmp_path)
     for words in ("red", "hand:red", "some:red", "some/balls.yaml"):
         assert main(["watch", str(run), words, "--step-limit", "2"]) == 0

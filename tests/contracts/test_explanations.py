@@ -7,8 +7,8 @@ import yaml
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain, is_prose, shape
+from atlas.tasks.formats import format_task, parse_task
 from atlas.tasks.sample import SAMPLERS
-from atlas.tasks.text import format_task, parse_task
 from atlas.tasks.view import view
 from twins.drawn import drawn
 

@@ -7,7 +7,7 @@ import pytest
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.tasks.check import check
 from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.paths import FAR
+from atlas.tasks.rewards import FAR
 from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.tasks.sample import SAMPLERS
 from twins.drawn import MASKS, drawn, mask_of, paths, sampler, single

@@ -14,15 +14,14 @@ import atlas
 from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, grid
 from atlas.domains.minigrid.alphabet import Descriptor, Proposition
-from atlas.domains.minigrid.layouts import object_limits
-from atlas.domains.minigrid.scene import codes_of
-from atlas.likeness import likeness
-from atlas.runs.batch import stack
-from atlas.runs.named import NamedProblem
-from atlas.solver.prove import STEP_LIMIT, Solution, propose
-from atlas.solver.verify import accepted
+from atlas.domains.minigrid.grid import object_limits
+from atlas.domains.minigrid.solver.boards import codes_of
+from atlas.domains.minigrid.solver.prove import STEP_LIMIT, Solution, accepted, propose
+from atlas.runs.problem_files import stack
 from atlas.tasks import rm
 from atlas.tasks.view import Machine, view
+from atlas.types import NamedProblem
+from symmetry import likeness
 from twins.paths import simple_paths
 
 FOLDER = Path(__file__).parents[2] / "problems" / "hand"

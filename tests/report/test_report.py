@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from atlas.cli import main
-from atlas.report.curves import join
-from atlas.report.episodes import choose
-from atlas.report.page import Report, page, run_table
-from atlas.report.reading import group_runs, nearest_preset, read_runs
-from atlas.report.results import evaluated, tables
-from atlas.report.tables import Number, Table, save_table, tex, to_csv, to_html, to_latex
+from atlas.reports.episodes import choose
+from atlas.reports.figures import join
+from atlas.reports.page import Report, page, run_table
+from atlas.reports.reading import group_runs, nearest_preset, read_runs
+from atlas.reports.results import evaluated, tables
+from atlas.reports.tables import Number, Table, save_table, tex, to_csv, to_html, to_latex
 from fake_runs import NAMES, ODD_NAME, fake_run
 
 SECTIONS = ("runs", "learning", "evaluation", "episodes", "curriculum", "gallery", "losses", "settings")
@@ -50,7 +50,7 @@ def single(folder: Path) -> str:
 @pytest.fixture
 def plain_charts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of the time, and one page shows that it works."""
-    monkeypatch.setattr("atlas.report.page.inline_svg", lambda chart: f"<svg aria-label='{escape(chart.name)}'></svg>")
+    monkeypatch.setattr("atlas.reports.page.inline_svg", lambda chart: f"<svg aria-label='{escape(chart.name)}'></svg>")
 
 
 class Outline(HTMLParser):

@@ -6,7 +6,7 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.errors import AtlasError
-from atlas.runs.batch import stack
+from atlas.runs.problem_files import stack
 from atlas.tasks import hrm, rm
 from atlas.tasks.hrm import HierarchySize
 from atlas.types import Problem

@@ -10,7 +10,7 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.errors import AtlasError
-from atlas.runs.bulk import Bulk, load_bulk, save_bulk
+from atlas.runs.store import Bulk, load_bulk, save_bulk
 from atlas.tasks import hrm, rm
 from atlas.types import Problem
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from atlas.runs.cache import cache_folder, remember_compiled
+from atlas.runs.store import cache_folder, remember_compiled
 
 
 @pytest.fixture

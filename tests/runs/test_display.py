@@ -9,7 +9,7 @@ from atlas.config import Config
 from atlas.fit import Moment
 from atlas.presets import TINY
 from atlas.runs.display import Lines, Pace, Panel, clock, left, rates, share_done, short
-from atlas.train import TrainState
+from atlas.training import TrainState
 
 NO_STATE = object.__new__(TrainState)
 """Nobody looks into it here."""

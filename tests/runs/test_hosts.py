@@ -14,9 +14,8 @@ import pytest
 from atlas.cli import main
 from atlas.errors import AtlasError
 from atlas.runs.folder import RunFolder
-from atlas.runs.hosts import Hosts, in_cluster
+from atlas.runs.hosts import Hosts, Team, in_cluster
 from atlas.runs.metrics import read
-from atlas.runs.team import Team
 
 CONFIG = """
 domain: {rooms: [1], step_limit: 8}

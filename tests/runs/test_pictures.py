@@ -8,20 +8,20 @@ import pytest
 from PIL import Image
 
 from atlas.errors import AtlasError
-from atlas.runs import pictures
+from atlas.show import media
 
 FRAMES = [Image.new("RGB", (64, 48), colour) for colour in ((255, 0, 0), (0, 200, 0), (0, 0, 255))]
 
 
 def test_pictures_read_back(tmp_path: Path) -> None:
-    pictures.save_picture(FRAMES[0], tmp_path / "new" / "a.png")
+    media.save_picture(FRAMES[0], tmp_path / "new" / "a.png")
     with Image.open(tmp_path / "new" / "a.png") as image:
         assert image.size == (64, 48)
         assert image.convert("RGB").getpixel((5, 5)) == (255, 0, 0)
 
 
 def test_gif_holds_every_frame(tmp_path: Path) -> None:
-    pictures.save_film(FRAMES, tmp_path / "a.gif", fps=4)
+    media.save_film(FRAMES, tmp_path / "a.gif", fps=4)
     with Image.open(tmp_path / "a.gif") as film:
         assert film.n_frames == 3
         beats = []
@@ -34,31 +34,31 @@ def test_gif_holds_every_frame(tmp_path: Path) -> None:
 
 def test_mp4_is_a_film(tmp_path: Path) -> None:
     pytest.importorskip("imageio_ffmpeg")
-    pictures.save_film(FRAMES, tmp_path / "a.mp4")
+    media.save_film(FRAMES, tmp_path / "a.mp4")
     assert (tmp_path / "a.mp4").read_bytes()[4:8] == b"ftyp"
 
 
 def test_without_ffmpeg_a_sentence_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(AtlasError, match=r"atlas-ued\[video\]"):
-        pictures.save_film(FRAMES, tmp_path / "a.mp4")
+        media.save_film(FRAMES, tmp_path / "a.mp4")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_unknown_films_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match=r"\.gif or \.mp4"):
-        pictures.save_film(FRAMES, tmp_path / "a.avi")
+        media.save_film(FRAMES, tmp_path / "a.avi")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
-    pictures.write_whole(path, "old")
+    write_whole(path, "old")
 
     def fail(*_: object) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr("os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
-        pictures.write_whole(path, "new")
+        write_whole(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -5,12 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from atlas.api import sample_batch, settings
 from atlas.errors import AtlasError
-from atlas.runs import problem_sets
-from atlas.runs.bulk import save_bulk
-from atlas.runs.problem_sets import hand_folder, open_set
-from atlas.sampling import sample_batch, settings
-from atlas.sets import HAND_FINGERPRINT, RECIPES, Built, Recipe, fingerprint, one_by_one
+from atlas.evaluation import sets
+from atlas.evaluation.sets import (
+    HAND_FINGERPRINT,
+    RECIPES,
+    Built,
+    Recipe,
+    fingerprint,
+    hand_folder,
+    one_by_one,
+    open_set,
+)
+from atlas.runs.store import save_bulk
 
 GOOD = """
 name: {name}
@@ -33,7 +41,7 @@ def folder(path: Path) -> Path:
 
 
 def test_the_hand_set_is_the_one_recorded() -> None:
-    """If it was changed on purpose, record its new fingerprint in `atlas.sets`; older results are not comparable."""
+    """If it was changed on purpose, record the new fingerprint; older results are not comparable."""
     found = open_set("hand")
     assert len(found.problems) == 150
     assert found.fingerprint == HAND_FINGERPRINT
@@ -87,9 +95,9 @@ def test_a_named_set_is_built_once_and_checked(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(problem_sets, "build", build)
     good = replace(TINY, fingerprint=fingerprint(one_by_one(batch)))
-    monkeypatch.setitem(problem_sets.RECIPES, "validation", good)
+    monkeypatch.setitem(sets.RECIPES, "validation", good)
     assert open_set("validation").plan_lengths == open_set("validation").plan_lengths == [1, 2, 3]
     assert times == ["validation"]
-    monkeypatch.setitem(problem_sets.RECIPES, "validation", replace(good, fingerprint="0" * 64))
+    monkeypatch.setitem(sets.RECIPES, "validation", replace(good, fingerprint="0" * 64))
     with pytest.raises(AtlasError, match="is not the set 'validation' that results are reported on"):
         open_set("validation")

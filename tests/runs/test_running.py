@@ -16,15 +16,14 @@ from atlas.build import build, parts
 from atlas.cli import main
 from atlas.commands.train import report
 from atlas.errors import AtlasError
-from atlas.heldout import Exam
+from atlas.evaluation.sets import Exam
 from atlas.presets import TINY
-from atlas.runs import running, snapshots
-from atlas.runs.bulk import load_bulk
-from atlas.runs.checkpoints import Checkpoints, to_table
+from atlas.runs import run, snapshots
+from atlas.runs.checkpoints import Checkpoints, load_parameters, to_table
 from atlas.runs.folder import create
 from atlas.runs.metrics import JsonLines, read
-from atlas.runs.policy import load_parameters
 from atlas.runs.problem_files import load
+from atlas.runs.store import load_bulk
 
 STEPS = 1_536
 CURRICULUM = {
@@ -49,7 +48,7 @@ def compiled_once(tmp_path_factory):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(running, "build", lambda *_: trainer)
         patch.setattr(running, "parts", lambda _: made)
-        patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
+        patch.setattr(running, "obtain", functools.partial(run.obtain, per_size=4))
         exams = []
 
         def examine(made, chosen):
@@ -64,7 +63,7 @@ def compiled_once(tmp_path_factory):
 def train(path, **run):
     folder, lock = create(path, settings(**run))
     try:
-        return running.go(folder, folder.config(), quiet=True)
+        return run.go(folder, folder.config(), quiet=True)
     finally:
         lock.release()
 
@@ -194,7 +193,7 @@ def test_a_picture_that_fails_is_one_sentence_and_training_goes_on(alone, tmp_pa
 
 def test_going_back_forgets_later_snapshots(watched, tmp_path):
     shutil.copytree(watched, tmp_path / "run")
-    folder = running.RunFolder(tmp_path / "run")
+    folder = run.RunFolder(tmp_path / "run")
     snapshots.forget_after(folder, 9)
     for name in snapshots.FOLDERS:
         assert all(int(p.stem) <= 9 for p in (folder.path / name).glob("0*"))
@@ -204,7 +203,7 @@ def test_going_back_forgets_later_snapshots(watched, tmp_path):
 
 def test_the_end_is_told(watched, capsys):
     summary = json.loads((watched / "summary.json").read_text())
-    result = running.Result(**{**summary, "folder": watched})
+    result = run.Result(**{**summary, "folder": watched})
     assert report(result, as_json=False) == 0
     told = capsys.readouterr().out
     for words in ("untrained", "1 room", "2 rooms", "gallery/latest.png", "atlas watch", "atlas report"):

@@ -9,9 +9,7 @@ import pytest
 
 from atlas.cli import main
 from atlas.errors import AtlasError
-from atlas.runs import sweeping
-from atlas.runs.sweep_file import read_sweep
-from atlas.runs.sweeping import Job, Local, jobs_of
+from atlas.runs.sweep import Job, Local, jobs_of, read_sweep
 from atlas.settings import dump
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))

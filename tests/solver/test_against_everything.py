@@ -8,8 +8,8 @@ import pytest
 
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES
+from atlas.domains.minigrid.solver.prove import BUDGET, propose
 from atlas.domains.minigrid.text import parse_level
-from atlas.solver.prove import BUDGET, propose
 from atlas.tasks import rm
 from atlas.types import Problem
 from twins import worlds

@@ -7,17 +7,15 @@ import numpy as np
 import pytest
 
 import atlas
+from atlas.api import sample_batch, settings
 from atlas.config import TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, VOCABULARY
-from atlas.domains.minigrid.conditions import possible
 from atlas.domains.minigrid.grid import ACTIONS, Level
+from atlas.domains.minigrid.sample import possible
+from atlas.domains.minigrid.solver.prove import Solution, accepted, counted, solve, solve_many
 from atlas.domains.minigrid.text import parse_level
 from atlas.errors import AtlasError
-from atlas.sampling import sample_batch, settings
-from atlas.solver.many import solve_many
-from atlas.solver.prove import Solution, counted, solve
-from atlas.solver.verify import accepted
 from atlas.tasks import rm
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
@@ -234,7 +232,7 @@ def test_many_processes_give_the_same_verdicts() -> None:
 
 
 def test_a_plan_that_the_world_refuses_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atlas.solver.prove.propose", lambda *_: Solution("solvable", "", (0, 0)))
+    monkeypatch.setattr("atlas.domains.minigrid.solver.prove.propose", lambda *_: Solution("solvable", "", (0, 0)))
     assert atlas.solve(problem(ROOM, "pick up the blue key")).verdict == "unknown"
 
 

@@ -10,11 +10,10 @@ import pytest
 from atlas.config import DomainConfig, TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES, VOCABULARY
-from atlas.domains.minigrid.conditions import possible
 from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.sample import Bounds, level_sampler
+from atlas.domains.minigrid.sample import Bounds, level_sampler, possible
+from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.domains.minigrid.text import pad_level, parse_level
-from atlas.solver.relaxed import relaxed, relaxed_many
 from atlas.tasks import rm
 from atlas.tasks.flatten import flatten
 from atlas.tasks.rm import ACCEPT, ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition

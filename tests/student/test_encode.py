@@ -29,14 +29,14 @@ def initial(settings):
 
     @jax.jit
     def make(key):
-        params = initialise(key, lambda normals: encode.init(normals, settings, FEATURES))
+        params = initialise(key, lambda normals: encode.init_task(normals, settings, FEATURES))
         return jax.tree.map(lambda leaf: leaf + 0.1 * jnp.sin(jnp.arange(float(leaf.size))).reshape(leaf.shape), params)
 
     return make(jax.random.key(0))
 
 
 PARAMS = {kind: initial(config(literals=kind)) for kind in KINDS}
-encode_jit = jax.jit(lambda params, key, graph: encode.encode(params, FEATURES, key, graph, jnp.float32))
+encode_jit = jax.jit(lambda params, key, graph: encode.encode_task(params, FEATURES, key, graph, jnp.float32))
 
 
 noise_jit = jax.jit(lambda key: encode.noise(key, NODES, config().task_width))
@@ -142,7 +142,7 @@ def test_index_refuses_more_states_than_it_can_tell_apart():
     params = initial(config(task="index"))
     graph = jax.tree.map(lambda leaf: jnp.resize(leaf, (17, *leaf.shape[1:])), random_graph(0))
     with pytest.raises(AtlasError, match=r"17 states.*at most 16"):
-        encode.encode(params, FEATURES, jax.random.key(0), graph, jnp.float32)
+        encode.encode_task(params, FEATURES, jax.random.key(0), graph, jnp.float32)
 
 
 def test_looking_up_adds_rows():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas.student.gae import advantages
+from atlas.student.ppo import advantages
 
 TIME, ENVS = 6, 2
 compiled = jax.jit(advantages, static_argnames=("gamma", "lam"))

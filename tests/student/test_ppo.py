@@ -11,8 +11,8 @@ from atlas.config import DomainConfig, PPOConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.rollout import Player
 from atlas.student import ppo
+from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.student.view import Cells
 from atlas.tasks.rm import RewardMachines, machine
 from atlas.types import Problem
 from atlas.world import World

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import students
-from atlas.student import view
+from atlas.student import encode
 from atlas.student.layers import initialise
 
 CONFIG = students.student(view="conv").config
@@ -25,7 +25,7 @@ def initial(config):
 
     @jax.jit
     def make(key):
-        params = initialise(key, lambda normals: view.init(normals, config, students.CELLS))
+        params = initialise(key, lambda normals: encode.init_view(normals, config, students.CELLS))
         return jax.tree.map(lambda leaf: leaf + 0.1 * jnp.sin(jnp.arange(float(leaf.size))).reshape(leaf.shape), params)
 
     return make(jax.random.key(0))
@@ -58,7 +58,7 @@ WAYS = {"conv": by_flax, "dense": by_hand_dense}
 def test_features_and_gradients_are_those_of_the_plain_network(way):
     config = students.student(view=way).config
     params, seen = initial(config), cells(SAMPLES)
-    weights = jax.random.normal(jax.random.key(1), (SAMPLES, view.width(config, students.CELLS)))
+    weights = jax.random.normal(jax.random.key(1), (SAMPLES, encode.width(config, students.CELLS)))
 
     def both(encode):
         def loss(params):
@@ -67,7 +67,7 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
         return jax.jit(jax.grad(loss, has_aux=True))(params)
 
-    ours = lambda params, seen: view.encode(params, config, seen, jnp.float32)  # noqa: E731
+    ours = lambda params, seen: encode.encode_view(params, config, seen, jnp.float32)  # noqa: E731
     (gradient, features), (expected_gradient, expected) = both(ours), both(WAYS[way])
     np.testing.assert_allclose(features, expected, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), gradient, expected_gradient)
@@ -75,8 +75,8 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
 def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
     params, seen = initial(CONFIG), cells(6)
-    encode = jax.jit(lambda seen: view.encode(params, CONFIG, seen, jnp.float32))
-    flat = encode(seen)
-    np.testing.assert_allclose(encode(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
+    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.float32))
+    flat = encoded(seen)
+    np.testing.assert_allclose(encoded(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
     for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):
-        assert not np.allclose(encode(other), flat, atol=1e-3)
+        assert not np.allclose(encoded(other), flat, atol=1e-3)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atlas.tasks.algebra import Theory, difference, equivalent, holds, minimise
+from atlas.tasks.check import Theory, difference, equivalent, holds, minimise
 from atlas.tasks.flatten import flatten
 from atlas.tasks.rm import ACCEPT, REJECT, machine, num_states, transitions
 from twins.random_tasks import PROPS, random_flat, random_hierarchy, random_trace, twin

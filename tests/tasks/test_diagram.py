@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas.tasks.diagram import Diagrams, possible
+from atlas.tasks.automata import Diagrams, possible
 
 VARIABLES = range(4)
 LABELS = [frozenset(v for v in VARIABLES if bits >> v & 1) for bits in range(16)]

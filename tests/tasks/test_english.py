@@ -5,9 +5,8 @@ import re
 import pytest
 
 from atlas.domains.minigrid.alphabet import VOCABULARY as MINIGRID
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, TaskWarning, TextError
 from atlas.tasks.english import english
-from atlas.tasks.place import TaskWarning, TextError
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING
 from atlas.tasks.view import view
 from twins.machines import follow_flat
@@ -105,7 +104,7 @@ STEPS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::atlas.tasks.place.TaskWarning")
+@pytest.mark.filterwarnings("ignore::atlas.errors.TaskWarning")
 @pytest.mark.parametrize(("text", "trace", "outcomes"), STEPS, ids=lambda x: x if isinstance(x, str) else "")
 def test_meaning_of_steps(text, trace, outcomes):
     task = english(spell(text), fruit())

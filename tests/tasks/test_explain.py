@@ -12,7 +12,7 @@ from atlas.tasks.rm import ACCEPT, REJECT, machine
 from atlas.tasks.view import view
 from twins.vocabularies import fruit
 
-pytestmark = pytest.mark.filterwarnings("ignore::atlas.tasks.place.TaskWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::atlas.errors.TaskWarning")
 
 SENTENCES = [
     "Go to a ball.",

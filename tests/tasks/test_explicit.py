@@ -4,13 +4,12 @@ import pytest
 import yaml
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.errors import AtlasError
-from atlas.tasks.place import TaskWarning
+from atlas.errors import AtlasError, TaskWarning
+from atlas.tasks.formats import format_task, parse_task, task_to_plain
 from atlas.tasks.rm import ACCEPT, REJECT, machine
-from atlas.tasks.text import format_task, parse_task, task_to_plain
 from atlas.tasks.view import view
 
-pytestmark = pytest.mark.filterwarnings("ignore::atlas.tasks.place.TaskWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::atlas.errors.TaskWarning")
 
 IDS = VOCABULARY.ids
 BALL, KEY, DOOR = IDS["front_ball"] + 1, IDS["front_key"] + 1, IDS["front_door"] + 1

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.tasks.hindsight import cuts
+from atlas.tasks.edits import cuts
 from atlas.tasks.hrm import Hierarchies
 from atlas.tasks.rewards import sparse
 from atlas.tasks.rm import (

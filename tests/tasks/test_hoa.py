@@ -7,14 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas.domains.minigrid.alphabet import VOCABULARY as MINIGRID
-from atlas.errors import AtlasError
-from atlas.tasks.algebra import equivalent
-from atlas.tasks.dot import to_dot
+from atlas.errors import AtlasError, TaskWarning
+from atlas.tasks.check import equivalent
 from atlas.tasks.english import english
-from atlas.tasks.hoa import to_hoa
-from atlas.tasks.hoa_read import from_hoa
+from atlas.tasks.formats import from_hoa, to_dot, to_hoa
 from atlas.tasks.ltlf import ltlf
-from atlas.tasks.place import TaskWarning
 from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, REJECTED, RUNNING, machine
 from atlas.tasks.view import view
 from twins.ltlf import random_trace

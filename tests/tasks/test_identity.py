@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas.tasks import hrm, rm
-from atlas.tasks.algebra import equivalent
+from atlas.tasks.check import equivalent
 from atlas.tasks.identity import canonical, content_hash, fingerprint
 from atlas.tasks.rm import ACCEPT, REJECT, TaskSize, machine
 from twins.random_tasks import FLAT

@@ -6,10 +6,8 @@ import warnings
 
 import pytest
 
-from atlas.errors import AtlasError
-from atlas.tasks.ltlf import ltlf
-from atlas.tasks.ltlf_parse import parse
-from atlas.tasks.place import TaskWarning, TextError
+from atlas.errors import AtlasError, TaskWarning, TextError
+from atlas.tasks.ltlf import ltlf, parse
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, transitions
 from atlas.tasks.view import view
 from twins.ltlf import BINARY, CO_SAFE, UNARY, random_formula, random_trace, satisfies, write
@@ -97,7 +95,7 @@ def test_rejects_as_soon_as_nothing_can_help():
         ("last | !last", 2, 1),
     ],
 )
-@pytest.mark.filterwarnings("ignore::atlas.tasks.place.TaskWarning")
+@pytest.mark.filterwarnings("ignore::atlas.errors.TaskWarning")
 def test_machines_are_small(text, states, edges):
     seen = view(ltlf(text, VOCABULARY)).machines[0]
     assert (len(seen.outcome), len(seen.edges)) == (states, edges)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from atlas.tasks import rm
 from atlas.tasks.flatten import flatten
 from atlas.tasks.hrm import hierarchy
-from atlas.tasks.paths import FAR, count_paths, distances
+from atlas.tasks.rewards import FAR, count_paths, distances
 from atlas.tasks.rm import ACCEPT, machine
 from twins.paths import simple_paths
 from twins.random_tasks import FLAT, random_flat

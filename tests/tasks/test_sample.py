@@ -12,7 +12,7 @@ from scipy import stats
 from atlas.config import TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.settings import ConfigError
-from atlas.tasks import labels, nest, walk
+from atlas.tasks import sample
 from atlas.tasks.rm import UNUSED, num_states
 from atlas.tasks.sample import SAMPLERS
 from twins.drawn import drawn, paths
@@ -39,8 +39,8 @@ def test_authors_dag_has_the_measured_distribution():
 
 
 def test_authors_dag_chooses_the_direct_edge_one_time_in_five():
-    how = walk.Walks(walk.authors_matrix, states=6, edges=5, steps=6, restart=0.0, most=1)
-    graphs = jax.jit(jax.vmap(lambda key: walk.draw_graph(key, how)))(jax.random.split(jax.random.key(1), MANY))
+    how = sample.Walks(sample.authors_matrix, states=6, edges=5, steps=6, restart=0.0, most=1)
+    graphs = jax.jit(jax.vmap(lambda key: sample.draw_graph(key, how)))(jax.random.split(jax.random.key(1), MANY))
     assert float(jnp.mean(graphs[:, 0, 5])) == pytest.approx(0.2, abs=0.015)
     assert float(jnp.sum(graphs[:, 0])) == MANY
 
@@ -84,9 +84,9 @@ def test_walks_are_distributed_like_plain_ones(kind):
 
 
 def test_short_walks_are_led_to_acceptance_and_full_states_take_no_more_edges():
-    for matrix, forward in ((walk.dag_matrix, True), (walk.cyclic_matrix, False), (walk.sequential_matrix, True)):
-        how = walk.Walks(matrix, states=8, edges=2, steps=4, restart=0.9, most=5, forward=forward)
-        draw = jax.jit(jax.vmap(functools.partial(walk.draw_graph, walks=how)))
+    for matrix, forward in ((sample.dag_matrix, True), (sample.cyclic_matrix, False), (sample.sequential_matrix, True)):
+        how = sample.Walks(matrix, states=8, edges=2, steps=4, restart=0.9, most=5, forward=forward)
+        draw = jax.jit(jax.vmap(functools.partial(sample.draw_graph, walks=how)))
         graphs = np.asarray(draw(jax.random.split(jax.random.key(2), 500)))
         assert graphs[:, :, -1].any(axis=1).all()
         assert not graphs[:, -1].any()
@@ -96,17 +96,17 @@ def test_short_walks_are_led_to_acceptance_and_full_states_take_no_more_edges():
 
 def test_the_bits_of_a_set_are_picked_alike():
     members = [0, 31, 32, 40, 63, 64, 100]
-    bits = labels.pack(jnp.zeros(101, bool).at[jnp.array(members)].set(True))
+    bits = sample.pack(jnp.zeros(101, bool).at[jnp.array(members)].set(True))
     grid = (jnp.arange(700) + 0.5) / 700
-    picked = np.asarray(jax.jit(jax.vmap(labels.pick, (0, None)))(grid, bits))
+    picked = np.asarray(jax.jit(jax.vmap(sample.pick, (0, None)))(grid, bits))
     assert collections.Counter(picked.tolist()) == dict.fromkeys(members, 100)
-    assert jax.jit(labels.pick)(jnp.float32(0.3), jnp.zeros(4, jnp.uint32)) == labels.NO_LABEL
-    assert np.asarray(jax.jit(labels.contains)(bits, jnp.arange(101))).nonzero()[0].tolist() == members
+    assert jax.jit(sample.pick)(jnp.float32(0.3), jnp.zeros(4, jnp.uint32)) == sample.NO_LABEL
+    assert np.asarray(jax.jit(sample.contains)(bits, jnp.arange(101))).nonzero()[0].tolist() == members
 
 
 def test_trees_of_machines_are_uniform_ordered_partitions():
     keys = jax.random.split(jax.random.key(4), 4000)
-    parents = np.asarray(jax.jit(jax.vmap(lambda key: nest.draw_tree(key, 4)))(keys))
+    parents = np.asarray(jax.jit(jax.vmap(lambda key: sample.draw_tree(key, 4)))(keys))
     partitions = collections.Counter(map(tuple, parents.tolist()))
     assert set(partitions) == {(-1, 0, 0, 0), (-1, 0, 0, 1), (-1, 0, 1, 1), (-1, 0, 1, 2)}
     assert stats.chisquare(list(partitions.values())).pvalue > 0.001

@@ -8,7 +8,7 @@ import numpy as np
 
 from atlas.config import TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.tasks.paths import count_paths
+from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 
 BATCH = 4096

@@ -3,8 +3,17 @@
 import numpy as np
 
 from atlas.config import DomainConfig
-from atlas.domains.minigrid.grid import COLOURS, DOORS, FLOOR_CELL, KINDS, MOVABLE, NOTHING, cell
-from atlas.domains.minigrid.layouts import door_places, object_limits
+from atlas.domains.minigrid.grid import (
+    COLOURS,
+    DOORS,
+    FLOOR_CELL,
+    KINDS,
+    MOVABLE,
+    NOTHING,
+    cell,
+    door_places,
+    object_limits,
+)
 
 LARGER = {1: 2, 2: 4, 4: 6, 6: 9}
 GRID = {1: (1, 1), 2: (1, 2), 4: (2, 2), 6: (2, 3), 9: (3, 3)}

@@ -11,7 +11,7 @@ import pytest
 from atlas.config import BufferConfig
 from atlas.types import Lineage, Outcome, Partial, Problem
 from atlas.ued import buffer as buffers
-from atlas.ued.content import fingerprint
+from atlas.ued.buffer import fingerprint
 from twins.buffer import Newcomer, SlowBuffer
 
 CAPACITY, BATCH = 9, 6

@@ -9,7 +9,7 @@ from atlas.bench.shapes import PAPER, SMALL, TOY, Shape
 from atlas.bench.solving import one_by_one
 from atlas.bench.timing import measure, products
 from atlas.build import parts
-from atlas.trials import Trials
+from atlas.evaluation.play import Trials
 
 PROBLEMS, ATTEMPTS = 256, 4
 

@@ -14,7 +14,7 @@ from atlas.bench.shapes import SMALL
 from atlas.bench.timing import compiled, measure
 from atlas.build import parts
 from atlas.config import BufferConfig, DomainConfig, RoomCount, TaskConfig
-from atlas.domains.minigrid.layouts import door_places, size_of
+from atlas.domains.minigrid.grid import door_places, size_of
 from atlas.tasks.rm import TaskSize
 
 FLAT = 0.2

@@ -7,7 +7,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from atlas.bench.growth import Curve
-from atlas.report.charts import INKS
+from atlas.reports.figures import INKS
 
 ACROSS = 3
 """Panels in a row."""

@@ -13,7 +13,7 @@ from atlas.build import parts
 from atlas.config import Config, DomainConfig, EditConfig, PairingConfig, TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.editing import editor
+from atlas.problems import editor
 from atlas.tasks.sample import SAMPLERS
 from atlas.types import Lineage, Partial, Problem
 from atlas.ued.supply import root

@@ -7,18 +7,16 @@ from typing import Any
 import jax
 import numpy as np
 
+from atlas.api import sample_batch, settings
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.timing import compiled, measure, ready
 from atlas.config import TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.conditions import possible
-from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.layouts import door_places
-from atlas.sampling import sample_batch, settings
-from atlas.solver.many import solve_many
-from atlas.solver.prove import counted
-from atlas.solver.relaxed import relaxed, relaxed_many
+from atlas.domains.minigrid.grid import Level, door_places
+from atlas.domains.minigrid.sample import possible
+from atlas.domains.minigrid.solver.prove import counted, solve_many
+from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 

@@ -25,7 +25,7 @@ def rows(effort: Effort) -> Iterator[Row]:
         "python, nothing imported": "pass",
         "atlas --help": "from atlas.cli import main; main(['--help'])",
         "import jax": "import jax",
-        "import all that training needs": "import atlas.runs.running",
+        "import all that training needs": "import atlas.runs.run",
     }.items():
         yield _processes(name, code, repeats)
     preset = "tiny" if effort.quick else "quick"

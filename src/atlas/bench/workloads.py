@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, NOTHING, Level, cell
-from atlas.domains.minigrid.layouts import blank, door_places
+from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, NOTHING, Level, blank, cell, door_places
 from atlas.tasks.rm import RewardMachine, TaskSize
 from atlas.types import Problem
 

@@ -1,1 +1,1 @@
-"""One module a subcommand of `atlas`, each with `main(argv) -> int`."""
+"""The subcommands of `atlas`, by topic: each is a function `NAME_command(argv) -> int`."""

@@ -47,7 +47,7 @@ class Args:
     """Print the tables in Markdown."""
 
 
-def main(argv: list[str]) -> int:
+def bench_command(argv: list[str]) -> int:
     """Measure, print."""
     args = tyro.cli(Args, args=argv, prog="atlas bench", description=DESCRIPTION)
     names = chosen(args.parts)

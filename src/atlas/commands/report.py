@@ -1,4 +1,4 @@
-"""`atlas report`: one page about runs, and its figures and tables as files."""
+"""`atlas presets`: what comes in the box."""
 
 import json
 from dataclasses import dataclass
@@ -7,10 +7,14 @@ from pathlib import Path
 import tyro
 
 from atlas.errors import AtlasError
+from atlas.presets import PRESETS, preset
+from atlas.settings import dump, to_plain
+
+# `atlas report`: one page about runs, and its figures and tables as files.
 
 
 @dataclass(frozen=True)
-class Args:
+class ReportArgs:
     """Write one page about one or several runs: learning curves, evaluations with intervals, what the teacher replayed,
     a gallery of its problems, the best and worst problems with an episode to watch, losses.
 
@@ -33,18 +37,18 @@ class Args:
     """Print JSON: the files that were written, and what was left out."""
 
 
-def main(argv: list[str]) -> int:
+def report_command(argv: list[str]) -> int:
     """Read, draw, write."""
-    args = tyro.cli(Args, args=argv, prog="atlas report")
+    args = tyro.cli(ReportArgs, args=argv, prog="atlas report")
     if not args.runs:
         raise AtlasError("name at least one run folder: atlas report RUN")
     if args.out.suffix not in (".html", ".htm"):
         raise AtlasError(f"{args.out}: the page is HTML, so its name must end in .html")
-    from atlas.report.charts import save_chart
-    from atlas.report.page import Report, all_charts, page
-    from atlas.report.reading import group_runs, read_runs
-    from atlas.report.tables import save_table
-    from atlas.runs.pictures import write_whole
+    from atlas.reports.figures import save_chart
+    from atlas.reports.page import Report, all_charts, page
+    from atlas.reports.reading import group_runs, read_runs
+    from atlas.reports.tables import save_table
+    from atlas.runs.store import write_whole
 
     report = Report(group_runs(read_runs(args.runs)), args.episodes)
     write_whole(args.out, page(report))
@@ -62,8 +66,36 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _summary(args: Args, missing: list[str], figures: int, tables: int) -> str:
+def _summary(args: ReportArgs, missing: list[str], figures: int, tables: int) -> str:
     lines = [f"{args.out}: {args.out.stat().st_size / 1e6:.1f} MB, opens in any browser"]
     lines += [f"{args.figures}: {figures} figures"] if args.figures else []
     lines += [f"{args.tables}: {tables} tables"] if args.tables else []
     return "\n".join([*lines, *(f"  {sentence}" for sentence in missing)])
+
+
+# `atlas presets`: what comes in the box.
+
+
+@dataclass(frozen=True)
+class PresetsArgs:
+    """List the presets, one line each, or print one whole."""
+
+    name: tyro.conf.Positional[str | None] = None
+    """The preset to print as a config."""
+    json: bool = False
+    """Print JSON."""
+
+
+def presets_command(argv: list[str]) -> int:
+    """Print the list, or one config."""
+    args = tyro.cli(PresetsArgs, args=argv, prog="atlas presets")
+    if args.name is not None:
+        config = preset(args.name).config
+        print(json.dumps(to_plain(config), indent=2) if args.json else dump(config), end="\n" if args.json else "")
+    elif args.json:
+        print(json.dumps({name: entry.summary for name, entry in PRESETS.items()}, indent=2))
+    else:
+        width = max(map(len, PRESETS))
+        for name, entry in PRESETS.items():
+            print(f"{name:<{width}}  {entry.summary}")
+    return 0

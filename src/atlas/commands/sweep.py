@@ -11,9 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from atlas.errors import AtlasError
-from atlas.runs.searching import search
-from atlas.runs.sweep_file import Sweep, read_sweep
-from atlas.runs.sweeping import Job, Local, jobs_of, on_slurm, results
+from atlas.runs.sweep import Job, Local, Sweep, jobs_of, on_slurm, read_sweep, results, search
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Args:
     """Print nothing but the results, as JSON."""
 
 
-def main(argv: list[str]) -> int:
+def sweep_command(argv: list[str]) -> int:
     """Run what is not done yet, then show what came of it. Fails if a run failed."""
     args = tyro.cli(Args, args=argv, prog="atlas sweep")
     for name, least in (("parallel", 1), ("retries", 0)):

@@ -51,7 +51,7 @@ class Args:
     """Print JSON: explanation, transitions, findings."""
 
 
-def main(argv: list[str]) -> int:
+def task_command(argv: list[str]) -> int:
     """Print, and write drawings where asked."""
     args = tyro.cli(Args, args=argv, prog="atlas task")
     from atlas.api import minigrid_vocabulary
@@ -71,8 +71,8 @@ def main(argv: list[str]) -> int:
 
 def _read(args: Args, vocabulary: Any) -> "tuple[Any, list[Finding]]":
     """The task, and what reading it gave rise to."""
+    from atlas.errors import TaskWarning
     from atlas.tasks.check import Finding
-    from atlas.tasks.place import TaskWarning
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TaskWarning)
@@ -96,7 +96,7 @@ def _parse(args: Args, vocabulary: Any) -> Any:
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".hoa":
         return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
-    from atlas.tasks.hoa_read import from_hoa
+    from atlas.tasks.formats import from_hoa
 
     return from_hoa(text, vocabulary)
 
@@ -116,7 +116,7 @@ def _from_words(text: str, is_ltlf: bool, vocabulary: Any) -> Any:
 
 
 def _is_formula(text: str, vocabulary: Any) -> bool:
-    from atlas.tasks.ltlf_parse import parse
+    from atlas.tasks.ltlf import parse
 
     try:
         return bool(parse(text, vocabulary.ids))
@@ -134,21 +134,21 @@ def _is_file(path: Path) -> bool:
 def _write_drawings(task: Any, vocabulary: Any, args: Args) -> None:
     if args.svg is None and args.png is None:
         return
-    from atlas.runs import pictures
+    from atlas.runs.store import write_whole
+    from atlas.show import media
     from atlas.tasks.draw import draw_task, svg_task
 
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
     if args.svg is not None:
-        pictures.write_whole(args.svg, svg_task(task, vocabulary))
+        write_whole(args.svg, svg_task(task, vocabulary))
     if args.png is not None:
-        pictures.save_picture(draw_task(task, vocabulary, scale=args.scale), args.png)
+        media.save_picture(draw_task(task, vocabulary, scale=args.scale), args.png)
 
 
 def _print(task: Any, vocabulary: Any, findings: "list[Finding]", args: Args) -> None:
-    from atlas.tasks.dot import to_dot
     from atlas.tasks.explain import explain
-    from atlas.tasks.hoa import to_hoa
+    from atlas.tasks.formats import to_dot, to_hoa
     from atlas.tasks.terminal import text_task
 
     explanation = explain(task, vocabulary)
@@ -171,7 +171,7 @@ def _print(task: Any, vocabulary: Any, findings: "list[Finding]", args: Args) ->
 def _yaml(task: Any, vocabulary: Any) -> str:
     import yaml
 
-    from atlas.tasks.text import task_to_plain
+    from atlas.tasks.formats import task_to_plain
 
     return yaml.safe_dump(task_to_plain(task, vocabulary), sort_keys=False, allow_unicode=True).rstrip()
 
@@ -182,7 +182,7 @@ def _listed(findings: "list[Finding]") -> str:
 
 def _facts(task: Any, vocabulary: Any, findings: "list[Finding]") -> dict[str, Any]:
     from atlas.tasks.explain import explain
-    from atlas.tasks.text import task_to_plain
+    from atlas.tasks.formats import task_to_plain
     from atlas.tasks.view import view
 
     machines = view(task).machines

@@ -1,4 +1,4 @@
-"""`atlas train`: run an experiment."""
+"""`atlas resume`: go on with a run that was stopped."""
 
 import json
 import sys
@@ -12,13 +12,15 @@ from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.presets import preset
 from atlas.runs.hosts import Hosts
-from atlas.settings import load, to_plain
+from atlas.settings import from_plain, load, to_plain
+
+# `atlas train`: run an experiment.
 
 DEFAULT = "quick"
 
 
 @dataclass(frozen=True)
-class Args:
+class TrainArgs:
     """Train a student on problems that a teacher proposes. Every setting of the preset can be changed."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
@@ -39,7 +41,7 @@ class Args:
     """On which devices, and with which other hosts."""
 
 
-def main(argv: list[str]) -> int:
+def train_command(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
     args.hosts.prepare()
@@ -47,7 +49,7 @@ def main(argv: list[str]) -> int:
 
     from atlas.build import require_even
     from atlas.runs.folder import create
-    from atlas.runs.team import join, layout, same_settings
+    from atlas.runs.hosts import join, layout, same_settings
 
     with join(args.hosts) as team:
         divided = layout(args.hosts)
@@ -65,14 +67,14 @@ def main(argv: list[str]) -> int:
             lock.release()
 
 
-def parse(argv: list[str]) -> Args:
+def parse(argv: list[str]) -> TrainArgs:
     """Arguments, with the settings of the preset they name as defaults."""
     name = argv[0] if argv and not argv[0].startswith("-") else DEFAULT
     config = load(Config, name) if name.endswith((".yaml", ".yml")) else preset(name).config
     args = tyro.cli(
-        Args,
+        TrainArgs,
         args=argv,
-        default=Args(config=config, preset=name),
+        default=TrainArgs(config=config, preset=name),
         prog="atlas train",
         config=(tyro.conf.AvoidSubcommands,),
     )
@@ -83,15 +85,15 @@ def parse(argv: list[str]) -> Args:
 
 def stand_by(config: Config, divided: Any, team: Any) -> int:
     """Take part in what host 0 does."""
-    from atlas.runs.running import follow
+    from atlas.runs.run import follow
 
     follow(config, divided, team)
     return 0
 
 
-def _go(folder: Any, args: Args, divided: Any, team: Any) -> Any:
+def _go(folder: Any, args: TrainArgs, divided: Any, team: Any) -> Any:
     from atlas.runs.metrics import Sink, TensorBoard, WeightsAndBiases
-    from atlas.runs.running import go
+    from atlas.runs.run import go
 
     sinks: list[Sink] = [TensorBoard(folder.path / "tensorboard")] if args.tensorboard else []
     sinks += [WeightsAndBiases(folder.path, folder.path.name, to_plain(args.config))] if args.wandb else []
@@ -137,3 +139,47 @@ def _before_and_after(result: Any) -> Any:
     for words, untrained, rate in [*rows, ("all", result.before["all"], result.after["all"])]:
         table.add_row(words, f"{untrained:.0%}", f"[bold]{rate:.0%}[/]")
     return table
+
+
+# `atlas resume`: go on with a run that was stopped.
+
+
+@dataclass(frozen=True)
+class ResumeArgs:
+    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped (on as many devices)."""
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """The folder of the run."""
+    json: bool = False
+    """Print nothing but a summary as JSON at the end."""
+    hosts: Annotated[Hosts, tyro.conf.arg(name="")] = field(default_factory=Hosts)
+    """On which devices, and with which other hosts; they need not be those it was started on."""
+
+
+def resume_command(argv: list[str]) -> int:
+    """Resume, then say what came of it."""
+    args = tyro.cli(ResumeArgs, args=argv, prog="atlas resume")
+    args.hosts.prepare()
+    from atlas.runs.hosts import join, layout
+
+    with join(args.hosts) as team:
+        divided = layout(args.hosts)
+        return _lead(args, divided, team) if team.leads else _follow(divided, team)
+
+
+def _lead(args: ResumeArgs, divided: Any, team: Any) -> int:
+    from atlas.runs.folder import reopen
+    from atlas.runs.run import go
+
+    folder, lock = reopen(args.run)
+    try:
+        config = folder.config()
+        team.everyone(to_plain(config))
+        return report(go(folder, config, (), args.json, divided, team), args.json)
+    finally:
+        lock.release()
+
+
+def _follow(divided: Any, team: Any) -> int:
+    """The folder is host 0's: it tells what the settings are."""
+    return stand_by(from_plain(Config, team.everyone(None)[0]), divided, team)

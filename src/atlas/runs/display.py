@@ -3,17 +3,34 @@
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel as Frame
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from atlas.config import Config, DRConfig
 from atlas.fit import Moment
+
+# A bar on the error stream for work that takes a while; silent where nobody looks on.
+
+
+@contextmanager
+def bar(words: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields `progress(done, total)`."""
+    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(words, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+# How a run looks while it goes on: a live panel in a terminal, plain lines elsewhere.
 
 LINE_SECONDS: Final = 10.0
 """Plain lines come at most so often."""

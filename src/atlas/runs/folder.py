@@ -1,4 +1,4 @@
-"""A run on disk: its config, metrics, checkpoints and snapshots, and a lock against a second process."""
+"""The folder of a run: what lies where, who may write to it."""
 
 import fcntl
 import os
@@ -10,13 +10,6 @@ from typing import IO
 from atlas.config import Config
 from atlas.errors import AtlasError, nearest
 from atlas.settings import dump, load
-
-OWN = (
-    "config.yaml", "metrics.jsonl", "summary.json", "held_out.npz", "checkpoints", "damaged", "snapshots", "policies",
-    "gallery", "evaluations", "tensorboard",
-)  # fmt: skip
-"""What a run writes, and all that `--overwrite` removes."""
-LOCK = "lock"
 
 
 class RunError(AtlasError):
@@ -132,3 +125,13 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
+
+
+OWN = (
+    "config.yaml", "metrics.jsonl", "summary.json", "held_out.npz", "checkpoints", "damaged", "snapshots", "policies",
+    "gallery", "evaluations", "tensorboard",
+)  # fmt: skip
+"""What a run writes, and all that `--overwrite` removes."""
+
+
+LOCK = "lock"

@@ -1,39 +1,108 @@
-"""Problems as files: `load`, `load_level`, `load_task`, `save`.
-
-One problem is one YAML document that a person can read and type:
-
-    name: fetch
-    level: |
-      ##############
-      ##kb......-r##
-      ##^.........##
-      ##############
-    carrying: green ball        # may be left out
-    task: pick up the blue key, then open the red door
-    tags: [keys, doors]         # may be left out
-    notes: The door is in view. # may be left out
-
-A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: …`. A set is a file of several documents or
-a folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
-"""
+"""One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import jax.numpy as jnp
+import numpy as np
 import yaml
 
-from atlas.domains.minigrid import grid, text
+from atlas.domains.minigrid import authors, grid, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError, nearest
-from atlas.runs import authors, bulk
+from atlas.runs import store
 from atlas.runs.documents import Document, read_documents
-from atlas.runs.named import About, NamedProblem
-from atlas.runs.pictures import write_whole
-from atlas.tasks.text import format_task, parse_task
-from atlas.types import Problem
+from atlas.runs.store import write_whole
+from atlas.tasks.formats import format_task, parse_task
+from atlas.tasks.hrm import MAX_NODES, Hierarchy
+from atlas.tasks.rm import UNUSED, RewardMachine
+from atlas.types import About, NamedProblem, Problem
+
+# YAML documents that remember where things stand, so that every complaint names file, line and column.
+
+
+# Many problems as one: padded to a common size and stacked, so that they can be played side by side.
+
+PADDING: Final = {"cells": grid.OUTSIDE_CELL, "target": UNUSED, "call": UNUSED, "chain": UNUSED}
+"""What fills the room that an array does not need; 0 where nothing is said."""
+
+
+def stack(problems: Sequence[Problem]) -> Problem:
+    """A batch of problems. Levels and tasks take the largest size of any; flat tasks among hierarchies become such."""
+    if not problems:
+        raise AtlasError("there are no problems to stack")
+    tasks = [problem.task for problem in problems]
+    if any(isinstance(task, Hierarchy) for task in tasks):
+        tasks = [_as_hierarchy(task) for task in tasks]
+        _check_nodes(tasks)
+    levels = _stack([problem.level for problem in problems], Level)
+    return Problem.unchecked(level=levels, task=_stack(tasks, type(tasks[0])))
+
+
+def _as_hierarchy(task: RewardMachine | Hierarchy) -> Hierarchy:
+    """A flat machine as the only machine of a hierarchy: every way out of a state is one plain edge."""
+    if isinstance(task, Hierarchy):
+        return task
+    machine = {field.name: np.asarray(getattr(task, field.name))[None] for field in fields(task)}
+    is_edge = machine["target"] != UNUSED
+    edges = np.arange(is_edge.shape[-1], dtype=np.int8)
+    return Hierarchy.unchecked(
+        **machine,
+        call=np.full_like(machine["target"], UNUSED),
+        root=np.int8(0),
+        chain=np.where(is_edge, edges, np.int8(UNUSED))[..., None],
+    )
+
+
+def _check_nodes(tasks: Sequence[Hierarchy]) -> None:
+    machines, states = (max(task.size[axis] for task in tasks) for axis in (0, 1))
+    if machines * states > MAX_NODES:
+        raise AtlasError(
+            f"together these tasks need {machines} machines x {states} states: at most {MAX_NODES} are possible in one "
+            "batch, so play them in several, or flatten them"
+        )
+
+
+def _stack(structs: Sequence[Any], kind: Any) -> Any:
+    return kind.unchecked(**{
+        field.name: jnp.asarray(
+            _padded([np.asarray(getattr(s, field.name)) for s in structs], PADDING.get(field.name, 0))
+        )
+        for field in fields(kind)
+    })  # fmt: skip
+
+
+def _padded(arrays: Sequence[np.ndarray], filling: int) -> np.ndarray:
+    """Arrays of any sizes in one, each in the first corner of its place."""
+    shape = np.max([array.shape for array in arrays], axis=0, initial=0).astype(int)
+    result = np.full((len(arrays), *shape), filling, arrays[0].dtype)
+    for number, array in enumerate(arrays):
+        place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
+        result[place] = array
+    return result
+
+
+# Problems as files: `load`, `load_level`, `load_task`, `save`.
+#
+# One problem is one YAML document that a person can read and type:
+#
+#     name: fetch
+#     level: |
+#       ##############
+#       ##kb......-r##
+#       ##^.........##
+#       ##############
+#     carrying: green ball        # may be left out
+#     task: pick up the blue key, then open the red door
+#     tags: [keys, doors]         # may be left out
+#     notes: The door is in view. # may be left out
+#
+# A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: …`. A set is a file of several documents or
+# a folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
 
 KEYS: Final = ("name", "level", "carrying", "task", "tags", "notes")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
@@ -103,7 +172,7 @@ def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
 
 def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
-        return bulk.load_bulk(path).named(str(path))
+        return store.load_bulk(path).named(str(path))
     documents = read_documents(path)
     return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
 
@@ -260,3 +329,54 @@ def _line(key: str, value: Any) -> str:
     """One entry: text as a line or lines, lists and small mappings in brackets."""
     flow = False if isinstance(value, str) else None
     return yaml.safe_dump({key: value}, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=100)
+
+
+# One problem, or one level without a task, out of whatever file or set a command was given.
+
+
+def load_any(path: Path | str) -> list[NamedProblem] | Level:
+    """All problems of a file or set; a file that holds a level alone gives that level."""
+    path = Path(path)
+    return load_level(path) if is_level_alone(path) else load(path)
+
+
+def is_level_alone(path: Path) -> bool:
+    """Whether a file holds a level and no task."""
+    if path.suffix == ".txt":
+        return True
+    if not path.is_file() or path.suffix not in YAML_SUFFIXES:
+        return False
+    documents = read_documents(path)
+    if len(documents) != 1:
+        return False
+    if authors.is_level(documents[0]):
+        return not authors.has_task(path)
+    return documents[0].has("level") and not documents[0].has("task")
+
+
+def choose(path: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem | Level:
+    """The one problem that is meant: the only one, or that of a name or a number (from 0)."""
+    found = load_any(path)
+    if isinstance(found, Level):
+        return found
+    if name is not None:
+        return _by_name(found, name, path)
+    if index is not None:
+        if not -len(found) <= index < len(found):
+            raise AtlasError(f"{path}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
+        return found[index]
+    if len(found) > 1:
+        raise AtlasError(f"{path}: holds {len(found)} problems; choose one with --name or --index")
+    return found[0]
+
+
+def _by_name(problems: list[NamedProblem], name: str, path: Path | str) -> NamedProblem:
+    for problem in problems:
+        if problem.name == name:
+            return problem
+    names = [problem.name for problem in problems]
+    hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
+    raise AtlasError(f"{path}: no problem is called '{name}'{hint}")
+
+
+# One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one.

@@ -8,15 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from atlas.config import Config
-from atlas.curriculum import Curriculum, Observer, examples
 from atlas.fit import Moment
-from atlas.lineage import ancestry, tell_edits
-from atlas.runs.bulk import save_bulk
+from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
-from atlas.runs.gallery import CARDS, LATEST, contact_sheet
-from atlas.runs.pictures import write_whole
-from atlas.runs.policy import save_parameters
+from atlas.runs.store import save_bulk, write_whole
 from atlas.settings import to_plain
+from atlas.show.media import CARDS, LATEST, contact_sheet
+from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples, tell_edits
 
 EXAMPLES: Final = 48
 """Problems kept in a snapshot."""

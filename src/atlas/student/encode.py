@@ -12,19 +12,161 @@ after it and into the callee, and the embedding of a stack is the sum of its row
 it can be exponentially larger, and machines that are called twice would be learnt twice.
 """
 
+from dataclasses import dataclass
+from itertools import pairwise
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
-from jaxtyping import Float32, Int, Int16, Key
+from jaxtyping import Float32, Int, Int16, Key, UInt8
 
 from atlas.config import NetworkConfig
 from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.student.layers import Dense, Norm, Normals, dense, lecun, linear, norm, normalise, product, table
+from atlas.student.layers import (
+    Dense,
+    Floats,
+    Norm,
+    Normals,
+    dense,
+    in_chunks,
+    lecun,
+    linear,
+    norm,
+    normalise,
+    orthogonal,
+    plus,
+    product,
+    table,
+)
 from atlas.types import Graph
 from atlas.vocabulary import REJECTED
+
+# From the cells in sight to features, arranged as matrix products.
+#
+# A cell is a byte, `8 * kind + colour`; its two embeddings are concatenated. On CPUs the gradients of lookups
+# (scatter) and of convolutions are many times slower than the same maths as products, so
+#
+# - the embedding is folded into the first layer: a cell is a row of bits (its kind, its colour) and the first kernel is
+#   multiplied by the embedding tables beforehand;
+# - a 2x2 convolution is a product of concatenated 2x2 patches with the kernel;
+# - samples go through the convolutions a few hundred at a time and are computed again in the backward pass: the patches
+#   of a whole minibatch (several hundred MB) would wait for memory, a few hundred samples stay in the cache.
+
+GAIN = 2.0**0.5
+CHUNK = 256
+"""Samples that go through the convolutions at once on a CPU."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """What a view is made of. A student knows no domain, so it is told."""
+
+    rows: int
+    cols: int
+    kinds: int
+    colours: int
+
+
+class View(Struct):
+    """Parameters of the view encoder."""
+
+    kinds: Float32[Array, "kinds embedding"]
+    colours: Float32[Array, "colours embedding"]
+    layers: tuple[Dense, ...]
+    """Three convolutions (kernels of 2 * 2 * inputs rows), or one layer over the whole view."""
+
+
+def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
+    """Random parameters."""
+    widths = (2 * config.embedding, *config.filters)
+    shapes = [(4 * inputs, outputs) for inputs, outputs in pairwise(widths)]
+    if config.view == "dense":
+        shapes = [(cells.rows * cells.cols * 2 * config.embedding, config.view_width)]
+    return View(
+        kinds=table(normals, cells.kinds, config.embedding),
+        colours=table(normals, cells.colours, config.embedding),
+        layers=tuple(linear(orthogonal(normals, GAIN, *shape)) for shape in shapes),
+    )
+
+
+def width(config: NetworkConfig, cells: Cells) -> int:
+    """How many features a view has."""
+    return config.view_width if config.view == "dense" else cells.rows * cells.cols * config.filters[-1]
+
+
+def encode_view(
+    params: View, config: NetworkConfig, view: UInt8[Array, "*lead rows cols"], dtype: DTypeLike
+) -> Float32[Array, "*lead features"]:
+    """Features of views."""
+    *lead, rows, cols = view.shape
+    flat = view.reshape(-1, rows, cols)
+    if config.view == "dense":
+        features = _encode_dense(params, flat, dtype)
+    else:
+        features = in_chunks(jax.checkpoint(lambda part: _convolve(params, part, dtype)), flat, CHUNK)
+    return features.reshape(*lead, -1)
+
+
+def _bits(
+    view: UInt8[Array, "samples rows cols"], kinds: int, colours: int
+) -> Float32[Array, "samples rows cols bits"]:
+    """Each cell as the one-hot of its kind beside the one-hot of its colour."""
+    kind, colour = view >> 3, view & 7
+    parts = [
+        value[..., None] == jnp.arange(count, dtype=jnp.uint8)[None, None, None]
+        for value, count in ((kind, kinds), (colour, colours))
+    ]
+    return jnp.concatenate(parts, -1).astype(jnp.float32)
+
+
+def _folded(params: View) -> Floats:
+    """The first kernel with the embeddings multiplied in: its rows are bits of cells instead of embeddings."""
+    embedding, outputs = params.kinds.shape[1], params.layers[0].kernel.shape[1]
+    by_cell = params.layers[0].kernel.reshape(-1, 2, embedding, outputs)
+    parts = [
+        jnp.einsum("ke,ceo->cko", codes, by_cell[:, part]) for part, codes in enumerate((params.kinds, params.colours))
+    ]
+    return jnp.concatenate(parts, 1).reshape(-1, outputs)
+
+
+def _encode_dense(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
+    bits = _bits(view, len(params.kinds), len(params.colours)).reshape(len(view), -1)
+    return jax.nn.relu(plus(product(bits, _folded(params), dtype), params.layers[0].bias))
+
+
+def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
+    first = params.layers[0].replace(kernel=_folded(params))
+    x = _bits(view, len(params.kinds), len(params.colours))
+    for layer in (first, *params.layers[1:]):
+        x = jax.nn.relu(dense(layer, _patches(x), dtype))
+    return x.reshape(len(view), -1)
+
+
+def _patches(x: Float32[Array, "samples rows cols width"]) -> Float32[Array, "samples rows cols patch"]:
+    """Each cell with its neighbours to the right, below and below right; zeros beyond the edge (SAME padding)."""
+    _, rows, cols, _ = x.shape
+    padded = jnp.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)))
+    corners = [padded[:, down : down + rows, right : right + cols] for down in (0, 1) for right in (0, 1)]
+    return jnp.concatenate(corners, -1)
+
+
+# From a task to one embedding a state: a graph network over the machine.
+#
+# The embedding depends on the task and the parameters, not on time: it is computed once a rollout and once a minibatch
+# as a table with a row for each node; a step only looks up where its task stands.
+#
+# Edges are reversed: a node gathers from the nodes its edges lead to, so it knows what lies ahead. Two sums are done
+# before any parameter is used, because they are linear: the literals of an edge are added up as codes, and a node's
+# mean
+# over its edges is a product with the matrix of edge counts.
+#
+# Hierarchies are encoded through their calls: the graph holds the states of all machines, a call leads to the state
+# after it and into the callee, and the embedding of a stack is the sum of its rows. The flat form would be exact too,
+# but
+# it can be exponentially larger, and machines that are called twice would be learnt twice.
 
 NOISE = 0.1**0.5
 """Standard deviation of the random node features (paper, Appendix C)."""
@@ -77,7 +219,7 @@ class IndexEncoder(Struct):
 Encoder = GraphEncoder | IndexEncoder
 
 
-def init(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Encoder:
+def init_task(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Encoder:
     """Random parameters. `features` are the codes of the propositions: groups of bits, the location first."""
     width, edge = config.task_width, config.edge_width
     if config.task == "index":
@@ -119,7 +261,7 @@ def noise(key: Key[Array, ""], nodes: int, width: int) -> Float32[Array, "{nodes
     return NOISE * jax.random.normal(key, (nodes, width))
 
 
-def encode(
+def encode_task(
     params: Encoder, features: np.ndarray, key: Key[Array, ""], graph: Graph, dtype: DTypeLike
 ) -> Float32[Array, "nodes width"]:
     """The embedding of every node of one task. The same key gives the same node features."""

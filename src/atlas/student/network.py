@@ -1,4 +1,4 @@
-"""The policy network: view, task and previous action -> memory -> what to do, and what that is worth."""
+"""What a student has lived through, in the form it learns from."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import DTypeLike
-from jaxtyping import Bool, Float32, Int, Key, UInt8
+from jaxtyping import Bool, Float32, Int, Int8, Int32, Integer, Key, UInt8
 
 from atlas.config import NetworkConfig
 from atlas.struct import Struct
-from atlas.student import encode, gru, view
+from atlas.student import encode, layers
 from atlas.student.layers import Dense, Normals, dense, initialise, linear, orthogonal, table
 from atlas.types import Graph
+
+# The policy network: view, task and previous action -> memory -> what to do, and what that is worth.
 
 HIDDEN_GAIN, POLICY_GAIN = 2.0, 0.1
 
@@ -28,11 +30,11 @@ class Head(Struct):
 class Params(Struct):
     """All that is learnt."""
 
-    view: view.View
+    view: encode.View
     task: encode.Encoder
     actions: Float32[Array, "actions_and_none width"]
     """Embedding of the previous action; the last row is "none"."""
-    gru: gru.GRU
+    gru: layers.GRU
     actor: Head
     critic: Head
 
@@ -54,7 +56,7 @@ class Student:
     """The network as functions of its parameters. Batches of environments; time, where there is one, comes first."""
 
     config: NetworkConfig
-    cells: view.Cells
+    cells: encode.Cells
     """What views are made of."""
     num_actions: int
     features: np.ndarray
@@ -71,14 +73,14 @@ class Student:
 
     def _make(self, normals: Normals) -> Params:
         config = self.config
-        inputs = view.width(config, self.cells) + config.action_embedding
+        inputs = encode.width(config, self.cells) + config.action_embedding
         inputs += config.task_width if config.task_into_gru else 0
         memory = config.recurrent + (0 if config.task_into_gru else config.task_width)
         return Params(
-            view=view.init(normals, config, self.cells),
-            task=encode.init(normals, config, self.features),
+            view=encode.init_view(normals, config, self.cells),
+            task=encode.init_task(normals, config, self.features),
             actions=table(normals, self.num_actions + 1, config.action_embedding),
-            gru=gru.init(normals, inputs, config.recurrent),
+            gru=layers.init(normals, inputs, config.recurrent),
             actor=_init_head(normals, memory, config.head_width, self.num_actions, POLICY_GAIN),
             critic=_init_head(normals, memory, config.head_width, 1, config.value_init),
         )
@@ -92,7 +94,7 @@ class Student:
         of a pool is row `p * nodes + n`. The keys fix the random node features."""
 
         def one(key: Key[Array, ""], graph: Graph) -> Float32[Array, "nodes width"]:
-            return encode.encode(params.task, self.features, key, graph, self.dtype)
+            return encode.encode_task(params.task, self.features, key, graph, self.dtype)
 
         envs, pool = graphs.outcome.shape[:2]
         tables = jax.vmap(jax.vmap(one))(jax.vmap(lambda key: jax.random.split(key, pool))(keys), graphs)
@@ -108,7 +110,7 @@ class Student:
         """One step of acting: the next memory, the logits of the actions, the value."""
         task = jax.vmap(encode.look_up)(tables, seen.nodes)
         projected = self._project(params, task, seen)
-        hidden = gru.step(params.gru, projected, seen.start, hidden, self.dtype)
+        hidden = layers.step(params.gru, projected, seen.start, hidden, self.dtype)
         return hidden, *self._decide(params, task, hidden)
 
     def unroll(
@@ -121,7 +123,7 @@ class Student:
         """Logits and values along whole sequences, as `step` gave them: the way to learn."""
         task = jax.vmap(encode.look_up, (0, 1), 1)(tables, seen.nodes)
         projected = self._project(params, task, seen)
-        memory = gru.unroll(params.gru, projected, seen.start, hidden, self.dtype)
+        memory = layers.unroll(params.gru, projected, seen.start, hidden, self.dtype)
         return self._decide(params, task, memory)
 
     def _project(
@@ -130,11 +132,11 @@ class Student:
         """All that a step does before memory comes in."""
         previous = jnp.where(seen.start, jnp.uint8(self.num_actions), seen.previous)
         parts = [
-            view.encode(params.view, self.config, seen.view, self.dtype),
+            encode.encode_view(params.view, self.config, seen.view, self.dtype),
             jnp.dot(jax.nn.one_hot(previous, self.num_actions + 1), params.actions),
         ]
         parts += [task] if self.config.task_into_gru else []
-        return gru.project(params.gru, jnp.concatenate(parts, -1), self.dtype)
+        return layers.project(params.gru, jnp.concatenate(parts, -1), self.dtype)
 
     def _decide(
         self, params: Params, task: Float32[Array, "*lead width"], memory: Float32[Array, "*lead memory"]
@@ -163,3 +165,82 @@ def _head(params: Head, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> 
 def count(params: Params) -> int:
     """How many numbers are learnt."""
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
+
+
+# What a student has lived through, in the form it learns from.
+
+
+class Transitions(Struct):
+    """One step of each environment, or a rollout of them (`[time, envs, …]`); in bytes where bytes will do."""
+
+    view: UInt8[Array, "*lead rows cols"]
+    nodes: Int8[Array, "*lead depth"]
+    """Where the task stood, as nodes of its own graph; -1 unused."""
+    entry: UInt8[Array, "*lead"]
+    """Which problem of the pool was played."""
+    start: Bool[Array, "*lead"]
+    """The first step of an episode."""
+    action: UInt8[Array, "*lead"]
+    log_prob: Float32[Array, "*lead"]
+    value: Float32[Array, "*lead"]
+    """As predicted while acting."""
+    reward: Float32[Array, "*lead"]
+    done: Bool[Array, "*lead"]
+    accepted: Bool[Array, "*lead"]
+    truncated: Bool[Array, "*lead"]
+    cut_value: Float32[Array, "*lead"] | None
+    """Value of the state in which a cut episode stood at its end, 0 elsewhere. Only where truncation bootstraps."""
+
+
+class Experience(Struct):
+    """A rollout as far as learning is concerned."""
+
+    steps: Transitions
+    graphs: Graph
+    """The tasks, batched `[envs, pool]`. Never stored per step."""
+    noise: Key[Array, "envs"]
+    """Fixes the random node features: the same while learning as while acting."""
+    previous: UInt8[Array, "envs"]
+    """The action before the first step (it counts where an episode was carried over)."""
+    hidden: Float32[Array, "phases envs memory"]
+    """The memory before the first step of each phase."""
+    last_value: Float32[Array, "envs"]
+    """Value of the state after the last step."""
+
+
+ENVS_AXIS = Experience.unchecked(steps=1, graphs=0, noise=0, previous=0, hidden=1, last_value=0)
+"""Which axis counts environments."""
+
+
+def observations(experience: Experience) -> Observation:
+    """What the student saw at each step, as it saw it."""
+    steps = experience.steps
+    return Observation(
+        view=steps.view,
+        nodes=table_rows(steps.nodes, steps.entry, experience.graphs.outcome.shape[-1]),
+        previous=jnp.concatenate([experience.previous[None], steps.action[:-1]]),
+        start=steps.start,
+    )
+
+
+def table_rows(
+    nodes: Integer[Array, "*lead depth"], entry: Integer[Array, "*lead"], size: int
+) -> Int32[Array, "*lead depth"]:
+    """Rows of nodes in the table of a whole pool, whose tasks have `size` nodes each."""
+    first = entry.astype(jnp.int32)[..., None] * size
+    return jnp.where(nodes >= 0, first + nodes.astype(jnp.int32), -1)
+
+
+def draw_action(
+    chance: Float32[Array, "envs"], logits: Float32[Array, "envs actions"]
+) -> tuple[Int32[Array, "envs"], Float32[Array, "envs"]]:
+    """The action on which a uniform number falls, and the logarithm of its probability."""
+    log_probs = jax.nn.log_softmax(logits)
+    below = jnp.cumsum(jnp.exp(log_probs), -1)[:, :-1]
+    action = jnp.sum(chance[:, None] >= below, -1, dtype=jnp.int32)
+    return action, log_prob_of(log_probs, action)
+
+
+def log_prob_of(log_probs: Float32[Array, "*lead actions"], action: Integer[Array, "*lead"]) -> Float32[Array, "*lead"]:
+    """The entry of the action taken; a product with its one-hot, so that the gradient is no scatter."""
+    return jnp.sum(log_probs * jax.nn.one_hot(action, log_probs.shape[-1]), -1)

@@ -7,15 +7,45 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
-from jaxtyping import Float32, Int32, Key, UInt8
+from jaxtyping import Bool, Float32, Int32, Key, UInt8
 
 from atlas.config import PPOConfig
 from atlas.devices import ALONE, COPY, Layout
 from atlas.struct import Struct
-from atlas.student import gae
-from atlas.student.experience import ENVS_AXIS, Experience, log_prob_of, observations
-from atlas.student.network import Observation, Params, Student
+from atlas.student.network import ENVS_AXIS, Experience, Observation, Params, Student, log_prob_of, observations
 from atlas.types import Graph
+
+# Generalised advantage estimation.
+
+
+def advantages(
+    reward: Float32[Array, "time envs"],
+    value: Float32[Array, "time envs"],
+    done: Bool[Array, "time envs"],
+    cut_value: Float32[Array, "time envs"] | None,
+    last_value: Float32[Array, "envs"],
+    gamma: float,
+    lam: float,
+) -> Float32[Array, "time envs"]:
+    """How much better each action turned out than the value predicted before it.
+
+    `last_value` is the value of the state after the last step; it counts where no episode ended there. `cut_value`
+    holds the value of the state in which a cut episode stood at its end (0 elsewhere); without it a cut episode is
+    worth nothing more.
+    """
+    following = jnp.concatenate([value[1:], last_value[None]])
+    following = jnp.where(done, 0.0 if cut_value is None else cut_value, following)
+    errors = reward + gamma * following - value
+
+    def back(later: Float32[Array, "envs"], now: tuple[Array, Array]) -> tuple[Array, Array]:
+        error, done = now
+        advantage = error + gamma * lam * jnp.where(done, 0.0, later)
+        return advantage, advantage
+
+    return jax.lax.scan(back, jnp.zeros_like(last_value), (errors, done), reverse=True)[1]
+
+
+# Proximal policy optimisation of a recurrent student.
 
 Scalar = Float32[Array, ""]
 
@@ -105,7 +135,7 @@ class Learner:
     def _sequences(self, experience: Experience) -> _Sequences:
         """Advantages and targets, from the values predicted while acting."""
         steps, config = experience.steps, self.config
-        advantage = gae.advantages(
+        advantage = advantages(
             steps.reward, steps.value, steps.done, steps.cut_value,
             experience.last_value, config.gamma, config.gae_lambda,
         )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from atlas.tasks.explain_words import Words
+from atlas.tasks.explain import Words
 from atlas.tasks.icons import ICONS, IconTable, Sign, draw_sign, sign_of, sign_width
 from atlas.tasks.layout import Link, arrange
 from atlas.tasks.names import machine_name

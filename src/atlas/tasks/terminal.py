@@ -3,7 +3,7 @@
 from typing import Any
 
 from atlas.tasks.draw import HIDDEN, Place, hidden_negations, reward_words, shown_literals
-from atlas.tasks.explain_words import Words
+from atlas.tasks.explain import Words
 from atlas.tasks.icons import ICONS, IconTable, sign_of
 from atlas.tasks.names import machine_name
 from atlas.tasks.rm import ACCEPTED, REJECTED, UNUSED, Transition

@@ -9,9 +9,8 @@ import pytest
 
 from atlas.config import DomainConfig
 from atlas.domains.minigrid.alphabet import IDS, NAMES
-from atlas.domains.minigrid.conditions import level_sampler_for, possible
 from atlas.domains.minigrid.grid import BALL, BLUE, CELL_NAMES, DOORS, MOVABLE, NOTHING, RED, as_cell, cell
-from atlas.domains.minigrid.sample import level_sampler
+from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, possible
 from rules import count_objects, level_rules
 
 CONFIG = DomainConfig()

@@ -10,8 +10,19 @@ from scipy import stats
 
 from atlas.config import DomainConfig, ObjectRanges
 from atlas.domains.minigrid.edits import level_edits
-from atlas.domains.minigrid.grid import BALL, DOOR_CLOSED, DOOR_OPEN, DOORS, MOVABLE, NOTHING, RED, Level, cell
-from atlas.domains.minigrid.layouts import blank, door_places
+from atlas.domains.minigrid.grid import (
+    BALL,
+    DOOR_CLOSED,
+    DOOR_OPEN,
+    DOORS,
+    MOVABLE,
+    NOTHING,
+    RED,
+    Level,
+    blank,
+    cell,
+    door_places,
+)
 from rules import count_objects, level_rules
 
 CONFIG = DomainConfig()

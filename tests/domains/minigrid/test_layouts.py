@@ -4,8 +4,18 @@ import numpy as np
 import pytest
 
 from atlas.config import DomainConfig, ObjectRanges
-from atlas.domains.minigrid.grid import FLOOR_CELL, OUTSIDE_CELL, WALL_CELL
-from atlas.domains.minigrid.layouts import ROOM_GRID, blank, door_places, grid_shape, layouts, object_limits, size_of
+from atlas.domains.minigrid.grid import (
+    FLOOR_CELL,
+    OUTSIDE_CELL,
+    ROOM_GRID,
+    WALL_CELL,
+    blank,
+    door_places,
+    grid_shape,
+    layouts,
+    object_limits,
+    size_of,
+)
 from atlas.settings import ConfigError
 
 SIZES = {1: (7, 7), 2: (7, 13), 4: (13, 13), 6: (13, 19), 9: (19, 19)}

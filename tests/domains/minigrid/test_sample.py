@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from atlas.config import DomainConfig, ObjectRanges
-from atlas.domains.minigrid.grid import DOORS, FLOOR, MOVABLE
-from atlas.domains.minigrid.layouts import door_places, object_limits
+from atlas.domains.minigrid.grid import DOORS, FLOOR, MOVABLE, door_places, object_limits
 from atlas.domains.minigrid.sample import Bounds, level_sampler, minimal_bounds
 from rules import count_objects, level_rules
 

@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import pytest
 
-from atlas.domains.minigrid import alphabet, bounds, dynamics
+from atlas.domains.minigrid import alphabet, dynamics
 from atlas.domains.minigrid.alphabet import IDS, NAMES
-from atlas.domains.minigrid.board import bits, geometry
 from atlas.domains.minigrid.grid import PICK_UP, PUT_DOWN, TOGGLE, Level
-from atlas.domains.minigrid.scene import read_scene
+from atlas.domains.minigrid.solver import bounds
+from atlas.domains.minigrid.solver.boards import bits, geometry, read_scene
 from atlas.domains.minigrid.text import parse_level
 from twins.random_states import random_levels
 

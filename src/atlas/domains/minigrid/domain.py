@@ -7,12 +7,11 @@ from jax import Array
 from jaxtyping import Bool, Int, Key, UInt8
 
 from atlas.config import DomainConfig
-from atlas.domains.minigrid import alphabet, conditions, dynamics
+from atlas.domains.minigrid import alphabet, dynamics, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
-from atlas.domains.minigrid.conditions import level_sampler_for
 from atlas.domains.minigrid.edits import level_edits
 from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
-from atlas.domains.minigrid.sample import level_sampler, minimal_bounds
+from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, minimal_bounds
 from atlas.types import Edit
 
 
@@ -49,7 +48,7 @@ class Minigrid:
 
     def possible(self, level: Level) -> Bool[Array, "889"]:
         """Which propositions the objects of this level could make true."""
-        return conditions.possible(level)
+        return sample.possible(level)
 
     def reset(self, level: Level) -> State:
         """The state an episode starts in."""

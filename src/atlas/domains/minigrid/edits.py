@@ -7,19 +7,180 @@ Objects are counted in the grid: a carried one is left alone. A level that follo
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8
+from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8, UInt32
 
+from atlas.chance import WORD, below, edit_draws, pack_rows, pick, pick_bit, pick_cell
 from atlas.config import DomainConfig
-from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, Level, count_objects, kind_of
-from atlas.domains.minigrid.layouts import Layouts, layouts
-from atlas.domains.minigrid.rooms import add_rooms, can_add_rooms, can_remove_rooms, remove_rooms
+from atlas.domains.minigrid.grid import (
+    DOORS,
+    FLOOR_CELL,
+    INDEXED,
+    MOVABLE,
+    PITCH,
+    ROOM_GRID,
+    Layouts,
+    Level,
+    count_objects,
+    kind_of,
+    layouts,
+)
 from atlas.domains.minigrid.sample import door_cells, movable_cells
-from atlas.draw import below, edit_draws, pick_cell
 from atlas.types import Edit
+
+# Growing and shrinking a level by a row or a column of rooms: 1 - 2 - 4 - 6 - 9, alternately across and down.
+#
+# The agent's rooms stay, both of them if it stands in a doorway. New rooms come empty, with random doors, which count
+# as
+# objects; so the fewest objects a level may hold are there. Neither edit leads to a room count that the settings lack.
+
+BEFORE, AFTER = range(2)
+"""The sides: left or above, right or below."""
+_LADDER: Final = tuple(ROOM_GRID)
+
+
+class _Step(NamedTuple):
+    """What changes from one room count to another, indexed by the first."""
+
+    rooms: np.ndarray
+    """`int32[INDEXED]`: the room count afterwards; 0 if there is none."""
+    across: np.ndarray
+    """`bool[INDEXED]`: a column of rooms is added or removed, not a row."""
+    kept: np.ndarray
+    """`int32[INDEXED]`: how far the smaller of the two levels extends that way, up to its outer wall."""
+
+
+def _steps(table: Layouts, direction: int) -> _Step:
+    """One step up (1) or down (-1) the ladder, within the room counts in use."""
+    rooms, across, kept = np.zeros(INDEXED, np.int32), np.zeros(INDEXED, bool), np.zeros(INDEXED, np.int32)
+    for place, here in enumerate(_LADDER):
+        there = _LADDER[place + direction] if 0 <= place + direction < len(_LADDER) else 0
+        if there and table.in_use[there]:
+            axis = int(ROOM_GRID[here][0] == ROOM_GRID[there][0])
+            rooms[here], across[here] = there, bool(axis)
+            kept[here] = PITCH * min(ROOM_GRID[here][axis], ROOM_GRID[there][axis])
+    return _Step(rooms, across, kept)
+
+
+def can_add_rooms(table: Layouts, level: Level) -> Bool[Array, ""]:
+    """Applicable if there is a larger room count in use and its object limits hold with the new doors."""
+    rooms = jnp.asarray(_steps(table, 1).rooms)[level.rooms]
+    movables = jnp.sum(_movable(level.cells), dtype=jnp.int32)
+    count = movables + jnp.asarray(table.num_doors)[rooms]
+    within = (count >= jnp.asarray(table.least)[rooms]) & (count <= jnp.asarray(table.most)[rooms])
+    return (rooms > 0) & within
+
+
+def add_rooms(
+    table: Layouts, doors: UInt8[Array, "doors"], key: Key[Array, ""], level: Level
+) -> tuple[Level, Int16[Array, "3"]]:
+    """The level has grown to one side. Lineage: the side, the room count afterwards, none."""
+    step = _steps(table, 1)
+    rooms = jnp.asarray(step.rooms)[level.rooms]
+    u = edit_draws(key)
+    side = below(u[0], 2)
+    cells, offset = _shifted(level.cells, jnp.asarray(step.across)[level.rooms], (side == BEFORE) * PITCH)
+    content = kind_of(cells) >= MOVABLE[0]
+    grown = jnp.where(content, cells, jnp.asarray(table.blank)[rooms]).reshape(-1)
+    places = jnp.asarray(table.doors)[rooms]
+    is_new = ~content.reshape(-1).at[places].get(mode="fill", fill_value=True)
+    grown = grown.at[jnp.where(is_new, places, table.nowhere)].set(
+        doors[below(u[1 : 1 + len(places)], doors.shape[0])], mode="drop"
+    )
+    return _moved(level, grown.reshape(cells.shape), offset, rooms), _arguments(side, rooms)
+
+
+def can_remove_rooms(table: Layouts, level: Level) -> Bool[Array, ""]:
+    """Applicable if there is a side that may go."""
+    return jnp.any(_removable(table, level))
+
+
+def remove_rooms(table: Layouts, key: Key[Array, ""], level: Level) -> tuple[Level, Int16[Array, "3"]]:
+    """The rooms on one side are gone; if too many objects are left, random ones go too. Lineage: as for `add_rooms`."""
+    u = edit_draws(key)
+    step = _steps(table, -1)
+    rooms = jnp.asarray(step.rooms)[level.rooms]
+    side = pick(u[0], _removable(table, level))
+    cells, offset = _shifted(level.cells, jnp.asarray(step.across)[level.rooms], (side == BEFORE) * -PITCH)
+    bare = jnp.asarray(table.blank)[rooms]
+    is_door = jnp.zeros(table.nowhere, bool).at[jnp.asarray(table.doors)[rooms]].set(True, mode="drop")
+    cells = jnp.where((bare == FLOOR_CELL) | is_door.reshape(cells.shape), cells, bare)
+    room_left = jnp.asarray(table.most - table.num_doors)[rooms]
+    return _moved(level, _thin_out(u[1:], cells, room_left), offset, rooms), _arguments(side, rooms)
+
+
+def _removable(table: Layouts, level: Level) -> Bool[Array, "sides"]:
+    """Which sides may go: the agent is in a room that stays, and enough objects are left."""
+    step = _steps(table, -1)
+    rooms, across = jnp.asarray(step.rooms)[level.rooms], jnp.asarray(step.across)[level.rooms]
+    agent = jnp.where(across, level.position[1], level.position[0]).astype(jnp.int32)
+    movable = _movable(level.cells)
+    along_rows, along_columns = jnp.sum(movable, axis=1, dtype=jnp.int32), jnp.sum(movable, axis=0, dtype=jnp.int32)
+    before, after = PITCH, jnp.asarray(step.kept)[level.rooms]
+
+    def kept(along: Int32[Array, "n"]) -> Int32[Array, "sides"]:
+        place = jnp.arange(along.shape[0])
+        return jnp.stack([jnp.sum(jnp.where(place > before, along, 0)), jnp.sum(jnp.where(place < after, along, 0))])
+
+    count = jnp.where(across, kept(along_columns), kept(along_rows)) + jnp.asarray(table.num_doors)[rooms]
+    stays = jnp.stack([agent > before, agent < after])
+    return (rooms > 0) & stays & (count >= jnp.asarray(table.least)[rooms])
+
+
+def _movable(cells: UInt8[Array, "rows cols"]) -> Bool[Array, "rows cols"]:
+    kind = kind_of(cells)
+    return (kind >= MOVABLE[0]) & (kind <= MOVABLE[-1])
+
+
+def _shifted(
+    cells: UInt8[Array, "rows cols"], across: Bool[Array, ""], by: Int32[Array, ""]
+) -> tuple[UInt8[Array, "rows cols"], Int32[Array, "2"]]:
+    """The picture moved right or down by -PITCH, 0 or PITCH cells, and by how much in rows and columns."""
+    ways = [(0, 0), (PITCH, 0), (-PITCH, 0), (0, PITCH), (0, -PITCH)]
+    rolled = jnp.stack([jnp.roll(cells, way, (0, 1)) for way in ways])
+    way = jnp.where(by == 0, 0, jnp.where(across, 3, 1) + (by < 0))
+    return rolled[way], jnp.asarray(ways, jnp.int32)[way]
+
+
+def _thin_out(
+    u: Float32[Array, "draws"], cells: UInt8[Array, "rows cols"], most: Int32[Array, ""]
+) -> UInt8[Array, "rows cols"]:
+    """Remove random movable objects until at most so many are left."""
+
+    rows, cols = cells.shape
+
+    def too_many(now: tuple[Int32[Array, ""], UInt32[Array, "rows"]]) -> Bool[Array, ""]:
+        return jnp.sum(jax.lax.population_count(now[1])).astype(jnp.int32) > most
+
+    def remove(now: tuple[Int32[Array, ""], UInt32[Array, "rows"]]) -> tuple[Array, Array]:
+        number, kept = now
+        row, column = jnp.divmod(pick_bit(u[number % u.shape[0]], kept), WORD)
+        bit = jnp.left_shift(jnp.uint32(1), column.astype(jnp.uint32))
+        return number + 1, jnp.where(jnp.arange(rows) == row, kept & ~bit, kept)
+
+    _, kept = jax.lax.while_loop(too_many, remove, (jnp.int32(0), pack_rows(_movable(cells))))
+    stays = (kept[:, None] >> jnp.arange(cols, dtype=jnp.uint32)[None]) & 1 == 1
+    return jnp.where(_movable(cells) & ~stays, jnp.uint8(FLOOR_CELL), cells)
+
+
+def _moved(level: Level, cells: UInt8[Array, "rows cols"], offset: Int32[Array, "2"], rooms: Int32[Array, ""]) -> Level:
+    position = (level.position + offset).astype(jnp.int8)
+    return level.replace(cells=cells, position=position, rooms=rooms.astype(jnp.int8))
+
+
+def _arguments(side: Int32[Array, ""], rooms: Int32[Array, ""]) -> Int16[Array, "3"]:
+    return jnp.stack([side, rooms, jnp.int32(-1)]).astype(jnp.int16)
+
+
+# Small changes of levels (the paper, Appendix D), one row each.
+#
+# What an edit leaves in the lineage are places, written `100 * row + column`, and cells; see each edit.
+# Objects are counted in the grid: a carried one is left alone. A level that follows no layout keeps its walls.
 
 Changed = tuple[Level, Int16[Array, "3"]]
 
@@ -94,7 +255,7 @@ def _other(u: Float32[Array, ""], choices: UInt8[Array, "n"], current: UInt8[Arr
     return choices[jnp.where(known & (place >= jnp.argmax(same)), place + 1, place)]
 
 
-def _arguments(level: Level, at: Int32[Array, ""] | int, to: Int32[Array, ""] | int, what: Array | int) -> Array:
+def _arguments_edits(level: Level, at: Int32[Array, ""] | int, to: Int32[Array, ""] | int, what: Array | int) -> Array:
     """The record of an edit: two places (-1 for none) and a number."""
     columns = level.cells.shape[1]
     places = [jnp.where(jnp.asarray(p) < 0, -1, 100 * (jnp.asarray(p) // columns) + p % columns) for p in (at, to)]
@@ -119,7 +280,7 @@ def move_agent(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     to = pick_cell(u[0], _free(level))
     position = jnp.stack(jnp.divmod(to, level.cells.shape[1])).astype(jnp.int8)
     direction = below(u[1], 4).astype(jnp.int8)
-    arguments = _arguments(level, _flat(level, level.position), to, direction)
+    arguments = _arguments_edits(level, _flat(level, level.position), to, direction)
     return level.replace(position=position, direction=direction), arguments
 
 
@@ -133,7 +294,7 @@ def move_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     to, at = pick_cell(u[0], _free(level)), pick_cell(u[1], movable_at(level))
     thing = level.cells.reshape(-1)[at]
     cells = _put(_put(level.cells, at, FLOOR_CELL), to, thing)
-    return level.replace(cells=cells), _arguments(level, at, to, thing)
+    return level.replace(cells=cells), _arguments_edits(level, at, to, thing)
 
 
 def can_add_object(palette: Palette, level: Level) -> Bool[Array, ""]:
@@ -145,7 +306,7 @@ def add_object(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
     u = edit_draws(key)
     to = pick_cell(u[0], _free(level))
     thing = palette.movables[below(u[1], palette.movables.shape[0])]
-    return level.replace(cells=_put(level.cells, to, thing)), _arguments(level, -1, to, thing)
+    return level.replace(cells=_put(level.cells, to, thing)), _arguments_edits(level, -1, to, thing)
 
 
 def can_remove_object(palette: Palette, level: Level) -> Bool[Array, ""]:
@@ -156,7 +317,7 @@ def remove_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A movable object is gone. Lineage: from, none, the object."""
     at = pick_cell(edit_draws(key)[1], movable_at(level))
     thing = level.cells.reshape(-1)[at]
-    return level.replace(cells=_put(level.cells, at, FLOOR_CELL)), _arguments(level, at, -1, thing)
+    return level.replace(cells=_put(level.cells, at, FLOOR_CELL)), _arguments_edits(level, at, -1, thing)
 
 
 def can_replace_object(palette: Palette, level: Level) -> Bool[Array, ""]:
@@ -187,4 +348,4 @@ def _replace(
 ) -> Changed:
     at = pick_cell(u[1], _changeable(level.cells, mask, choices))
     thing = _other(u[2], choices, level.cells.reshape(-1)[at])
-    return level.replace(cells=_put(level.cells, at, thing)), _arguments(level, at, -1, thing)
+    return level.replace(cells=_put(level.cells, at, thing)), _arguments_edits(level, at, -1, thing)

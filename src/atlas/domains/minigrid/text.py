@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from atlas.domains.minigrid import grid
-from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.layouts import FREE_FORM, FREE_FORM_OBJECTS, ROOM_GRID, blank, door_places, size_of
+from atlas.domains.minigrid.grid import FREE_FORM, FREE_FORM_OBJECTS, ROOM_GRID, Level, blank, door_places, size_of
 from atlas.errors import AtlasError, nearest
 
 MAX_ROWS, MAX_COLS = size_of(max(ROOM_GRID))

@@ -1,0 +1,454 @@
+"""`atlas watch`: see a trained policy play a problem."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import tyro
+
+from atlas.errors import AtlasError
+
+# `atlas trace`: replay actions, tell what happens.
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from atlas.show.episode import Record
+
+
+@dataclass(frozen=True)
+class TraceArgs:
+    """Replay a list of actions in a problem, or in a level without a task, and tell every moment.
+
+    Actions are 0 forward, 1 right, 2 left (turns), 3 pick_up, 4 put_down, 5 toggle. The first line is the start, after
+    the task has seen the first label. Nothing follows the end of an episode.
+    """
+
+    file: tyro.conf.Positional[Path]
+    """A problem, a set or a level: any file that ATLAS reads."""
+    actions: str = ""
+    """Actions by number or name, separated by commas: 0,0,3 or forward,forward,pick_up."""
+    name: str | None = None
+    """Which problem of a set, by name."""
+    index: int | None = None
+    """Which problem of a set, by number from 0."""
+    film: Path | None = None
+    """Also write the episode as a film: .gif, or .mp4 (needs the extra `video`)."""
+    json: bool = False
+    """Print JSON: a list of records."""
+
+
+def trace_command(argv: list[str]) -> int:
+    """Replay and print."""
+    args = tyro.cli(TraceArgs, args=argv, prog="atlas trace")
+    from rich.console import Console
+
+    from atlas.runs.problem_files import choose
+    from atlas.show.episode import action_number, trace
+
+    subject = choose(args.file, args.name, args.index)
+    actions = [action_number(word) for word in args.actions.replace(",", " ").split()]
+    records = trace(subject, actions)
+    if args.film:
+        from atlas.show.media import save_episode
+
+        save_episode(subject, actions, args.film)
+    if args.json:
+        print(json.dumps([record.plain() for record in records]))
+    else:
+        Console(highlight=False).print(_table(records, actions))
+    return 0
+
+
+def _table(records: "list[Record]", actions: list[int]) -> "Table":
+    from rich import box
+    from rich.table import Table
+
+    from atlas.domains.minigrid.grid import ACTIONS
+    from atlas.show.episode import most_specific
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("", "action", "at", "facing", "carrying", "task", "reward", "label"):
+        table.add_column(column, overflow="fold")
+    for step, record in enumerate(records):
+        table.add_row(
+            str(step),
+            ACTIONS[actions[step - 1]] if step else "start",
+            "{},{}".format(*record.position),
+            ("up", "right", "down", "left")[record.direction],
+            record.carrying or "",
+            (record.task_state or "") + (" done" if record.done else ""),
+            f"{record.reward:g}" if record.reward else "",
+            " ".join(most_specific(record.label)),
+        )
+    return table
+
+
+# `atlas play`: a problem on the keyboard, in the terminal.
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from atlas.domains.minigrid.grid import Level
+    from atlas.show.episode import Episode
+    from atlas.types import Problem
+
+
+@dataclass(frozen=True)
+class PlayArgs:
+    """Play a problem, or walk through a level without a task, with the keyboard.
+
+    Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits.
+    """
+
+    file: tyro.conf.Positional[Path]
+    """A problem, a set or a level: any file that ATLAS reads."""
+    name: str | None = None
+    """Which problem of a set, by name."""
+    index: int | None = None
+    """Which problem of a set, by number from 0."""
+
+
+FORWARD, RIGHT, LEFT, PICK_UP, PUT_DOWN, TOGGLE = range(6)
+KEYS: Final = {
+    "\x1b[A": FORWARD, "\x1bOA": FORWARD, "\x1b[C": RIGHT, "\x1bOC": RIGHT, "\x1b[D": LEFT, "\x1bOD": LEFT,
+    "p": PICK_UP, "d": PUT_DOWN, " ": TOGGLE,
+}  # fmt: skip
+"""What a terminal sends -> action."""
+QUIT: Final = ("q", "\x03", "\x04")
+HELP: Final = "↑ forward  ← → turn  p pick up  d put down  space toggle  r restart  q quit"
+
+
+def play_command(argv: list[str]) -> int:
+    """Play until q."""
+    args = tyro.cli(PlayArgs, args=argv, prog="atlas play")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
+    from atlas.runs.problem_files import choose
+
+    game = Game(choose(args.file, args.name, args.index))
+    with _raw_terminal() as keys:
+        _show(game.screen())
+        for key in keys:
+            game.press(key)
+            if not game.running:
+                break
+            _show(game.screen())
+    print(game.summary())
+    return 0
+
+
+class Game:
+    """A problem being played: keys in, screens out."""
+
+    def __init__(self, subject: "Problem | Level") -> None:
+        self.subject = subject
+        self.running = True
+        self.episode: Episode
+        self.total: float
+        self._restart()
+
+    def _restart(self) -> None:
+        from atlas.show.episode import Episode
+
+        self.episode, self.total = Episode(self.subject), 0.0
+
+    def press(self, key: str) -> None:
+        """React to a key; unknown ones do nothing, and nothing moves after the end."""
+        if key in QUIT:
+            self.running = False
+        elif key == "r":
+            self._restart()
+        elif key in KEYS and not self.episode.record.done:
+            self.total += self.episode.act(KEYS[key]).reward
+
+    def screen(self) -> "RenderableType":
+        """Everything there is to see."""
+        from rich.console import Group
+        from rich.table import Table
+
+        from atlas.domains.minigrid import terminal
+
+        record = self.episode.record
+        sides = Table.grid(padding=(0, 3))
+        sides.add_row(terminal.level_text(self.episode.level), self._panel())
+        label = "  ".join(_label(record.label)) or "nothing"
+        return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(), "", f"[dim]{HELP}[/]")
+
+    def _title(self) -> str:
+        from rich.markup import escape
+
+        name = getattr(self.subject, "name", "")
+        return f"[bold]{escape(name) or 'level'}[/]   step {self.episode.steps}   return {self.total:g}"
+
+    def _panel(self) -> "RenderableType":
+        from rich.console import Group
+
+        from atlas.domains.minigrid import terminal, text
+
+        carried = self.episode.record.carrying
+        hands = terminal.object_text(text.parse_object(carried)) if carried else "nothing"
+        return Group("view", terminal.view_text(self.episode.view), "", "carrying", hands)
+
+    def _progress(self) -> "list[RenderableType]":
+        """The task with its current state marked, and how it ended."""
+        from atlas.show.problem import task_rows
+        from atlas.types import Problem
+
+        if not isinstance(self.subject, Problem):
+            return []
+        rows = ["", *task_rows(self.subject.task, self.episode.place)]
+        return rows + (["", f"{self._ending()}   r plays again"] if self.episode.record.done else [])
+
+    def _ending(self) -> str:
+        """How the episode ended, in words."""
+        state = (self.episode.record.task_state or "").split(":")[-1]
+        words = {"uA": "[bold green]done: the task is complete[/]", "uR": "[bold red]over: the task has failed[/]"}
+        return words.get(state, "[bold red]over: out of steps[/]")
+
+    def summary(self) -> str:
+        """One line to leave on the screen."""
+        return f"{self.episode.steps} steps, return {self.total:g}" + (
+            f", task in {self.episode.record.task_state}" if self.episode.record.task_state else ""
+        )
+
+
+def _label(label: frozenset[str]) -> list[str]:
+    from atlas.show.episode import most_specific
+
+    return most_specific(label)
+
+
+def _show(screen: Any) -> None:
+    """Draw from the top left; what the last screen left below is wiped."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    with console.capture() as capture:
+        console.print(screen)
+    lines = "\x1b[K\r\n".join(capture.get().splitlines())
+    sys.stdout.write(f"\x1b[H{lines}\x1b[K\x1b[J")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _raw_terminal() -> Iterator[Iterator[str]]:
+    """Single keys instead of lines, on a screen of its own; the terminal is put back whatever happens."""
+    import termios
+    import tty
+
+    number = sys.stdin.fileno()
+    before = termios.tcgetattr(number)
+    try:
+        tty.setraw(number)
+        sys.stdout.write("\x1b[?1049h\x1b[?25l")
+        yield _keys(number)
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)
+        sys.stdout.write("\x1b[?25h\x1b[?1049l")
+        sys.stdout.flush()
+
+
+def _keys(number: int) -> Iterator[str]:
+    """Keys as they are pressed, until the input ends."""
+    import os
+
+    while data := os.read(number, 64):
+        yield from split_keys(data.decode(errors="ignore"))
+
+
+def split_keys(data: str) -> list[str]:
+    """What a terminal sent at once, key by key: an arrow is several characters."""
+    return re.findall(r"\x1b[\[O].|.", data, re.DOTALL)
+
+
+# `atlas watch`: see a trained policy play a problem.
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.text import Text
+
+    from atlas.show.episode import Scene
+    from atlas.types import NamedProblem
+
+WIDTH = 24
+"""Letters of a full bar."""
+
+
+@dataclass(frozen=True)
+class WatchArgs:
+    """See a trained policy play a problem: the level, how far its task has got, the probabilities of the actions, and
+    the return that the policy expects.
+
+    Any problem will do, whatever the sizes the policy was trained on. In a terminal the episode moves; elsewhere its
+    moments are printed one below the other.
+    """
+
+    run: tyro.conf.Positional[Path]
+    """A run folder, one of its checkpoints (RUN/checkpoints/123) or policies (RUN/policies/000000123.npz)."""
+    problem: tyro.conf.Positional[str | None] = None
+    """A problem file, SET:NAME for one of a set, or the name of one of the hand-designed problems. If not given, one of
+    the run's own held-out problems, another for each seed."""
+    out: Path | None = None
+    """Write a film instead: .gif, or .mp4 (needs the extra `video`)."""
+    seed: int = 0
+    """Another seed, another episode."""
+    greedy: bool = False
+    """Take the likeliest action instead of drawing one."""
+    step_limit: int = 512
+    """Steps after which the episode is cut."""
+    which: Literal["last", "best"] = "last"
+    """Which checkpoint of a run."""
+    fps: Annotated[float, tyro.conf.arg(metavar="MOMENTS")] = 6.0
+    """Moments a second."""
+    json: bool = False
+    """Print JSON: how it ended, and a record of every moment."""
+
+
+def watch_command(argv: list[str]) -> int:
+    """Play and show."""
+    args = tyro.cli(WatchArgs, args=argv, prog="atlas watch")
+    if args.step_limit < 1 or args.fps <= 0:
+        raise AtlasError("--step-limit and --fps must be positive")
+    from rich.console import Console
+
+    from atlas.evaluation.sets import find_problem
+    from atlas.runs.checkpoints import load_policy
+    from atlas.show.episode import Trained, scenes
+
+    policy = load_policy(args.run, args.which)
+    problem = find_problem(args.problem) if args.problem else _held_out(policy.run, args.seed)
+    playing = scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit)
+    console = Console(highlight=False)
+    shown = args.out is None and not args.json
+    watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
+    if args.out is not None:
+        _film(problem, watched, args.out, args.fps)
+    print(_as_json(problem, watched, args) if args.json else _summary(problem, watched))
+    return 0
+
+
+def _held_out(run: Path, seed: int) -> "NamedProblem":
+    """One of the problems that a run is examined on."""
+    from atlas.runs.problem_files import load
+
+    path = run / "held_out.npz"
+    if not path.exists():
+        raise AtlasError(
+            f"{run} keeps no held-out problems: name the problem to watch, e.g. `atlas watch {run} myopic`"
+        )
+    problems = load(path)
+    return problems[seed % len(problems)]
+
+
+def _film(problem: "NamedProblem", watched: "list[Scene]", path: Path, fps: float) -> None:
+    from atlas.show.media import save_film, watched_frames
+
+    save_film(watched_frames(problem, watched), path, fps)
+
+
+def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs) -> str:
+    from atlas.show.episode import ending
+
+    told = {"problem": problem.name, "ending": ending(watched), "steps": watched[-1].step, "seed": args.seed}
+    film = {"out": str(args.out)} if args.out else {}
+    return json.dumps(told | film | {"moments": [scene.plain() for scene in watched]})
+
+
+def _summary(problem: "NamedProblem", watched: "list[Scene]") -> str:
+    from atlas.show.episode import ending
+
+    return f"{problem.name or 'problem'}: {ending(watched)} after {watched[-1].step} steps"
+
+
+def _show_watch(
+    console: "Console", problem: "NamedProblem", playing: "Iterable[Scene]", fps: float
+) -> "Iterator[Scene]":
+    """Show each moment as it passes: moving in a terminal, else one below the other."""
+    moving = console.is_terminal and not console.is_dumb_terminal
+    colour = console.color_system is not None
+    with _own_screen() if moving else _no_screen():
+        for scene in playing:
+            due = time.monotonic() + 1 / fps
+            if moving:
+                _redraw(console, screen(problem, scene, colour))
+                time.sleep(max(0.0, due - time.monotonic()) if scene.choice else 4 / fps)
+            else:
+                console.print(screen(problem, scene, colour))
+                console.print()
+            yield scene
+
+
+def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "RenderableType":
+    """Everything there is to see of a moment; without colours the level is drawn in letters."""
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    from atlas.domains.minigrid import terminal, text
+    from atlas.show.problem import task_rows
+
+    record = scene.record
+    action = (scene.action or "start").replace("_", " ")
+    title = f"[bold]{escape(problem.name) or 'problem'}[/]   step {scene.step}   {action}"
+    title += f"   [bold]{record.task_state}[/]" + (f"   reward {record.reward:g}" if record.reward else "")
+    level = terminal.level_text(scene.level) if colour else Text(text.format_level(scene.level))
+    sides = Table.grid(padding=(0, 3))
+    sides.add_row(level, Text("\n").join(_thoughts(scene)))
+    task = task_rows(problem.task, scene.place, colour)
+    return Group(title, "", sides, "", *task)
+
+
+def _thoughts(scene: "Scene") -> "list[Text]":
+    """What the policy thinks of doing, a line each, and what it has in its hands."""
+    from rich.text import Text
+
+    from atlas.domains.minigrid import text
+    from atlas.domains.minigrid.grid import ACTIONS
+
+    carried = text.object_phrase(int(scene.level.carrying)) if scene.record.carrying else "nothing"
+    hands = f"carrying  {carried}"
+    if scene.choice is None:
+        return [Text(hands), Text(), Text("the end", style="bold")]
+    lines = []
+    for number, (name, share) in enumerate(zip(ACTIONS, scene.choice.probabilities, strict=True)):
+        taken = number == scene.choice.action
+        bar = "█" * round(share * WIDTH)
+        words = f"{'▶' if taken else ' '} {name.replace('_', ' '):<9} {bar:<{WIDTH}} {share:4.0%}"
+        lines.append(Text(words, style="bold" if taken else ""))
+    value = (
+        [] if scene.choice.value is None else [Text(f"  expects a return of {round(scene.choice.value, 2) + 0.0:.2f}")]
+    )
+    return [*lines, Text(), *value, Text(f"  {hands}")]
+
+
+def _redraw(console: "Console", content: "RenderableType") -> None:
+    """Draw from the top left; what the last moment left below is wiped, what does not fit is cut."""
+    with console.capture() as capture:
+        console.print(content)
+    lines = capture.get().splitlines()[: max(1, console.height - 1)]
+    sys.stdout.write("\x1b[H" + "\x1b[K\n".join(lines) + "\x1b[K\x1b[J")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _own_screen() -> Iterator[None]:
+    """A screen beside the user's own, without a cursor; put back whatever happens."""
+    try:
+        sys.stdout.write("\x1b[?1049h\x1b[?25l")
+        yield
+    finally:
+        sys.stdout.write("\x1b[?25h\x1b[?1049l")
+        sys.stdout.flush()
+
+
+@contextmanager
+def _no_screen() -> Iterator[None]:
+    yield

@@ -1,0 +1,327 @@
+"""`atlas sets`: the sets that policies are compared on."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from atlas.errors import AtlasError, nearest
+
+# `atlas eval`: how good policies are on a set of problems, and where they fail.
+
+if TYPE_CHECKING:
+    from atlas.evaluation.play import Attempts, Trials
+    from atlas.evaluation.results import Terms
+    from atlas.evaluation.sets import ProblemSet
+    from atlas.runs.checkpoints import Policy
+
+ATTEMPTS, ATTEMPTS_OVER_TIME = 10, 2
+
+
+@dataclass(frozen=True)
+class EvalArgs:
+    """Play every problem of a set several times with one or more trained policies, without learning.
+
+    Prints solve rates with 95 % intervals: by problem, by tag, over all (mean, median, interquartile mean) and on the
+    worst problems (CVaR). Every run keeps its result in RUN/evaluations. Sizes come from the set: policies play
+    problems larger than any they were trained on.
+    """
+
+    policies: tyro.conf.Positional[tuple[Path, ...]]
+    """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
+    problems: str = "hand"
+    """The set: hand, cvar-sequential, cvar-dag, validation, or any file or folder that ATLAS reads."""
+    attempts: int | None = None
+    """Attempts at each problem; 10, or 2 over time."""
+    greedy: bool = False
+    """Always take the likeliest action instead of drawing one."""
+    seed: int = 0
+    """Everything random follows from it."""
+    step_limit: int | None = None
+    """Steps that an attempt may take; the set's own (512) if not given."""
+    which: Literal["last", "best"] = "last"
+    """Which checkpoint of a run: the last one, or the best on its held-out problems."""
+    over_time: bool = False
+    """Evaluate all policies that a run has kept, and tell how it learnt."""
+    skip_bad: bool = False
+    """Go on without files that cannot be read."""
+    all: bool = False
+    """Print every problem, not only the worst."""
+    json: Path | None = None
+    """Write everything to this file as well (- for the standard output, and nothing else is printed)."""
+
+
+def eval_command(argv: list[str]) -> int:
+    """Play, count, write, print."""
+    args = tyro.cli(EvalArgs, args=argv, prog="atlas eval")
+    if not args.policies:
+        raise AtlasError("no policy was given: name one or more run folders or checkpoints")
+    from atlas.runs.checkpoints import load_policy, policies_over_time
+    from atlas.runs.store import remember_compiled
+
+    remember_compiled()
+    if args.over_time:
+        kept = {path: policies_over_time(path) for path in args.policies}
+        for path, files in kept.items():
+            if not files:
+                raise AtlasError(f"{path} has kept no policies: there is nothing in {path / 'policies'}")
+        _evaluate_over_time(args, kept)
+    else:
+        _evaluate(args, [load_policy(path, args.which) for path in args.policies])
+    return 0
+
+
+def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
+    from atlas.evaluation.results import evaluation, evaluation_file, print_evaluation, write_evaluation
+
+    chosen, terms, trials = _prepare(args, ATTEMPTS)
+    results = [(policy, _attempts(trials, policy, str(policy.run))) for policy in policies]
+    plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
+    files = [evaluation_file(policy, chosen.name, given) for given, policy in zip(args.policies, policies, strict=True)]
+    for file, pair in zip(files, results, strict=True):
+        content = evaluation(chosen, plans, terms, [pair])
+        write_evaluation(file, content)
+    if len(results) > 1:
+        content = evaluation(chosen, plans, terms, results)
+    if _write_json(args, content):
+        print_evaluation(content, args.all, files)
+
+
+def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
+    from atlas.evaluation.results import over_time, over_time_file, print_curve, write_evaluation
+    from atlas.runs.checkpoints import load_policy, run_of
+
+    chosen, terms, trials = _prepare(args, ATTEMPTS_OVER_TIME)
+    curves = []
+    for path, files in kept.items():
+        policies = [load_policy(file) for file in files]
+        words = f"{path}, {{}} of {len(files)}"
+        pairs = [(p, _attempts(trials, p, words.format(n))) for n, p in enumerate(policies, start=1)]
+        curve = over_time(chosen, terms, run_of(path), pairs)
+        write_evaluation(over_time_file(run_of(path), chosen.name), curve)
+        curves.append(curve)
+    if _write_json(args, curves[0] if len(curves) == 1 else {"runs": curves}):
+        for curve in curves:
+            print_curve(curve)
+
+
+def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Trials]":
+    import sys
+
+    from atlas.evaluation.play import Trials
+    from atlas.evaluation.results import Terms
+    from atlas.evaluation.sets import open_set
+    from atlas.runs.display import bar
+
+    with bar("proving") as progress:
+        chosen = open_set(args.problems, args.skip_bad, progress)
+    for sentence in chosen.bad:
+        print(f"atlas: skipped: {sentence}", file=sys.stderr)
+    attempts = attempts if args.attempts is None else args.attempts
+    limit = chosen.step_limit if args.step_limit is None else args.step_limit
+    terms = Terms(attempts, args.greedy, args.seed, limit)
+    return chosen, terms, Trials(chosen.problems, terms.attempts, terms.step_limit, terms.greedy, terms.seed)
+
+
+def _attempts(trials: "Trials", policy: "Policy", words: str) -> "Attempts":
+    from atlas.runs.display import bar
+
+    with bar(words) as progress:
+        return trials.of_student(policy.student, policy.params, progress)
+
+
+def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None]":
+    """How long the prover's plans are: as the set says, else found now."""
+    from atlas.domains.minigrid.solver.prove import solve_many
+    from atlas.runs.display import bar
+
+    if chosen.plan_lengths is not None:
+        return chosen.plan_lengths
+    with bar("proving") as progress:
+        solutions = solve_many(chosen.problems, step_limit, bound=False, workers=0, progress=progress)
+    return [solution.plan_length for solution in solutions]
+
+
+def _write_json(args: EvalArgs, content: dict[str, Any]) -> bool:
+    """Write what a machine wants; whether a person is still to be told."""
+    import json
+
+    from atlas.evaluation.results import write_evaluation
+
+    if args.json is None:
+        return True
+    if str(args.json) == "-":
+        print(json.dumps(content, ensure_ascii=False))
+        return False
+    write_evaluation(args.json, content)
+    return True
+
+
+# `atlas sets`: the sets that policies are compared on.
+
+if TYPE_CHECKING:
+    from atlas.evaluation.sets import ProblemSet
+
+
+@dataclass(frozen=True)
+class List:
+    """List the sets that have a name."""
+
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Draw a set and certify every problem of it: solvable by a plan, not trivial, no two the same."""
+
+    name: tyro.conf.Positional[str]
+    """cvar-sequential, cvar-dag or validation."""
+    out: Path | None = None
+    """Where to write it (.npz); the cache, where `atlas eval` looks for it, if not given."""
+    seed: int = 0
+    """Results are reported on the sets of seed 0."""
+    workers: int = 0
+    """Processes to search with; 0 takes one a core."""
+    json: bool = False
+    """Print JSON."""
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Check that a set is whole, and whether it is one that results are reported on. The exit code says so."""
+
+    set: tyro.conf.Positional[str]
+    """A file, a folder, or the name of a set."""
+    prove: bool = False
+    """Prove every problem again, which takes minutes for large sets."""
+    json: bool = False
+    """Print JSON."""
+
+
+Command = (
+    Annotated[List, tyro.conf.subcommand("list")]
+    | Annotated[Build, tyro.conf.subcommand("build")]
+    | Annotated[Verify, tyro.conf.subcommand("verify")]
+)
+
+
+def sets_command(argv: list[str]) -> int:
+    """List, build or verify."""
+    chosen: Any = tyro.cli(
+        Command,
+        args=argv,
+        prog="atlas sets",
+        description="The sets that policies are compared on: drawn from a seed, certified, told apart by fingerprints.",
+    )
+    if isinstance(chosen, List):
+        return _list(chosen)
+    return _build(chosen) if isinstance(chosen, Build) else _verify(chosen)
+
+
+def _list(args: List) -> int:
+    from atlas.evaluation.sets import HAND, HAND_FINGERPRINT, RECIPES, built_path, hand_folder
+
+    rows = [(HAND, 150, "designed by hand, to compare policies on", hand_folder(), HAND_FINGERPRINT)]
+    rows += [(r.name, r.count, r.about, built_path(r), r.fingerprint) for r in RECIPES.values()]
+    if args.json:
+        keys = ("name", "problems", "about", "path", "fingerprint")
+        plain = [{**dict(zip(keys, row, strict=True)), "path": str(row[3]), "built": row[3].exists()} for row in rows]
+        print(json.dumps(plain))
+        return 0
+    for name, count, about, path, fingerprint in rows:
+        place = path if path.exists() else f"not built yet: `atlas sets build {name}`, or on first use"
+        print(f"{name}\n  {count:,} {about.removeprefix('problems ')}\n  {fingerprint[:12]}  {place}")
+    return 0
+
+
+def _build(args: Build) -> int:
+    import time
+
+    from atlas.evaluation.sets import RECIPES, built_path, fingerprint, one_by_one, write_set
+    from atlas.runs.display import bar
+
+    if args.name not in RECIPES:
+        hint = nearest(args.name, RECIPES) or f"; sets that can be built are {', '.join(RECIPES)}"
+        raise AtlasError(f"there is no recipe for a set called '{args.name}'{hint}")
+    recipe = RECIPES[args.name]
+    if args.seed != 0 and args.out is None:
+        raise AtlasError(f"seed = {args.seed} makes another set than '{args.name}': say with --out where to write it")
+    path = built_path(recipe) if args.out is None else args.out
+    if path.suffix != ".npz":
+        raise AtlasError(f"{path}: a set is written to a .npz file")
+    begun = time.monotonic()
+    with bar(f"building {args.name}") as progress:
+        built = write_set(recipe, path, args.seed, args.workers, progress)
+    found, seconds = fingerprint(one_by_one(built.problems)), time.monotonic() - begun
+    expected = found == recipe.fingerprint if args.seed == 0 else None
+    if args.json:
+        report = {"name": args.name, "path": str(path), "problems": recipe.count, "fingerprint": found}
+        print(json.dumps(report | {"seconds": seconds, "as_reported": expected, "drawn": built.settings["drawn"]}))
+    else:
+        print(f"{path}: {recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
+    return 1 if expected is False else 0
+
+
+def _words(expected: bool | None) -> str:
+    if expected is None:
+        return ""
+    return ", as reported on" if expected else ": NOT the one that results are reported on"
+
+
+def _verify(args: Verify) -> int:
+    from atlas.evaluation.sets import open_set
+    from atlas.runs.display import bar
+
+    with bar("building") as progress:
+        chosen = open_set(args.set, progress=progress)
+    same = _duplicates(chosen)
+    wrong = _unproven(chosen) if args.prove else []
+    known = _known_as(chosen)
+    if args.json:
+        about = {"path": str(chosen.path), "problems": len(chosen.problems), "fingerprint": chosen.fingerprint}
+        print(json.dumps(about | {"known_as": known, "duplicates": same, "proven": args.prove, "unproven": wrong}))
+    else:
+        print(f"{chosen.path}: {len(chosen.problems):,} problems, fingerprint {chosen.fingerprint}")
+        print(
+            f"  {f'the set {known} that results are reported on' if known else 'no set that results are reported on'}"
+        )
+        print(f"  {f'the same as one before: {_some(same)}' if same else 'no two are the same'}")
+        if args.prove:
+            print(f"  {f'not proven: {_some(wrong)}' if wrong else 'all proven solvable, none trivial'}")
+    return 1 if same or wrong else 0
+
+
+def _some(names: list[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _duplicates(chosen: "ProblemSet") -> list[str]:
+    from atlas.evaluation.sets import identity
+
+    seen: set[Any] = set()
+    found = []
+    for problem in chosen.problems:
+        if (name := identity(problem)) in seen:
+            found.append(problem.name)
+        seen.add(name)
+    return found
+
+
+def _unproven(chosen: "ProblemSet") -> list[str]:
+    from atlas.domains.minigrid.solver.prove import solve_many
+    from atlas.runs.display import bar
+
+    with bar("proving") as progress:
+        solutions = solve_many(chosen.problems, chosen.step_limit, bound=False, workers=0, progress=progress)
+    return [problem.name for problem, found in zip(chosen.problems, solutions, strict=True) if not found.plan]
+
+
+def _known_as(chosen: "ProblemSet") -> str | None:
+    from atlas.evaluation.sets import HAND, HAND_FINGERPRINT, RECIPES
+
+    known = {HAND_FINGERPRINT: HAND} | {recipe.fingerprint: recipe.name for recipe in RECIPES.values()}
+    return known.get(chosen.fingerprint)

@@ -1,0 +1,423 @@
+"""`atlas lint`: look for mistakes in a set of problems."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from atlas.config import RoomCount, TaskSampler
+from atlas.errors import AtlasError
+
+# `atlas sample`: draw problems, or levels alone.
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from atlas.show.problem import Subject
+
+
+@dataclass(frozen=True)
+class SampleArgs:
+    """Draw problems and show them, or write them to a file or folder.
+
+    The same seed gives the same problems.
+    """
+
+    n: Annotated[int, tyro.conf.arg(aliases=["-n"])] = 6
+    """How many."""
+    pairing: Literal["independent", "level", "task"] = "independent"
+    """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
+    tasks: TaskSampler = "sequential"
+    """How tasks are drawn."""
+    rooms: tuple[RoomCount, ...] = (1, 2, 4, 6)
+    """Room counts of the levels."""
+    seed: int = 0
+    """Everything random follows from it."""
+    solvable: bool = False
+    """Keep only problems that the relaxed check calls solvable."""
+    levels_only: bool = False
+    """Draw levels without tasks."""
+    out: Path | None = None
+    """Write them: into one .yaml file, into a compressed .npz file, or into a folder, one file each."""
+    png: Path | None = None
+    """Write one picture of them all."""
+    json: bool = False
+    """Print JSON: one object for each, in a list."""
+
+
+def sample_command(argv: list[str]) -> int:
+    """Draw, write, print."""
+    args = tyro.cli(SampleArgs, args=argv, prog="atlas sample")
+    from rich.console import Console
+
+    from atlas.show.problem import describe, portrait
+
+    subjects = _draw(args)
+    _write(subjects, args)
+    console = Console(highlight=False)
+    if args.json:
+        print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
+    elif args.out or args.png:
+        console.print(f"{len(subjects)} {'levels' if args.levels_only else 'problems'} written")
+    else:
+        for subject in subjects:
+            console.print(portrait(subject, colour=console.color_system is not None), "", sep="\n")
+    return 0
+
+
+def _draw(args: SampleArgs) -> "Sequence[Subject]":
+    from atlas.api import sample, sample_levels
+
+    if args.levels_only:
+        return sample_levels(args.n, args.seed, args.rooms)
+    return sample(args.n, args.pairing, args.tasks, args.seed, args.rooms, args.solvable)
+
+
+def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
+    from atlas.domains.minigrid.render import sheet
+    from atlas.runs.problem_files import save
+    from atlas.show import media, problem
+
+    if args.out is not None and args.out.suffix == ".npz":
+        _write_bulk(args, args.out)
+    elif args.out is not None:
+        save(list(subjects), args.out)
+    if args.png is not None:
+        columns = max(1, round(len(subjects) ** 0.5))
+        media.save_picture(sheet([problem.small_picture(s) for s in subjects], columns), args.png)
+
+
+def _write_bulk(args: SampleArgs, path: Path) -> None:
+    from atlas.api import sample_batch, settings
+    from atlas.runs.store import save_bulk
+    from atlas.settings import to_plain
+
+    if args.levels_only:
+        raise AtlasError(f"{path}: .npz files hold problems; write levels into a folder")
+    config = settings(args.pairing, args.tasks, args.rooms, args.solvable)
+    drawn_by = {name: part for name, part in to_plain(config).items() if name in ("domain", "tasks", "pairing")}
+    save_bulk(sample_batch(config, args.n, args.seed), path, drawn_by, args.seed)
+
+
+# `atlas show`: look at a problem, a level or a set.
+
+if TYPE_CHECKING:
+    from atlas.show.problem import Subject
+
+
+@dataclass(frozen=True)
+class ShowArgs:
+    """Show a problem: its level and its task. Of a set, list the problems, or show the one that is chosen."""
+
+    file: tyro.conf.Positional[Path]
+    """A problem, a set or a level: any file that ATLAS reads."""
+    name: str | None = None
+    """Which problem of a set, by name."""
+    index: int | None = None
+    """Which problem of a set, by number from 0."""
+    png: Path | None = None
+    """Also write a picture."""
+    svg: Path | None = None
+    """Also write a picture that scales."""
+    json: bool = False
+    """Print JSON: one object for each problem, in a list."""
+
+
+def show_command(argv: list[str]) -> int:
+    """Print, and write pictures where asked."""
+    args = tyro.cli(ShowArgs, args=argv, prog="atlas show")
+    from rich.console import Console
+
+    from atlas.show.problem import describe, overview, portrait
+
+    subjects = _subjects(args)
+    _write_pictures(subjects, args)
+    console = Console(highlight=False)
+    if args.json:
+        print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
+    elif len(subjects) > 1:
+        console.print(overview(subjects))
+    else:
+        console.print(portrait(subjects[0], colour=console.color_system is not None))
+    return 0
+
+
+def _subjects(args: ShowArgs) -> "list[Subject]":
+    from atlas.runs.problem_files import choose, load_any
+
+    if args.name is not None or args.index is not None:
+        return [choose(args.file, args.name, args.index)]
+    found = load_any(args.file)
+    return list(found) if isinstance(found, list) else [found]
+
+
+def _write_pictures(subjects: "list[Subject]", args: ShowArgs) -> None:
+    from atlas.runs.store import write_whole
+    from atlas.show import media, problem
+
+    if (args.png or args.svg) and len(subjects) > 1:
+        raise AtlasError(f"{args.file}: holds {len(subjects)} problems; choose one with --name or --index to draw it")
+    if args.png:
+        media.save_picture(problem.picture(subjects[0]), args.png)
+    if args.svg:
+        write_whole(args.svg, problem.svg(subjects[0]))
+
+
+# `atlas solve`: can it be done, and how.
+
+if TYPE_CHECKING:
+    from atlas.domains.minigrid.solver.prove import Solution
+    from atlas.types import NamedProblem, Problem
+
+
+@dataclass(frozen=True)
+class SolveArgs:
+    """Decide whether problems can be solved, with proof: a plan that the world accepts, or a reason why there is none.
+
+    Of a file or set, or of problems drawn at random (--sampled), which are also put to the paper's cheaper check.
+    """
+
+    file: tyro.conf.Positional[Path | None] = None
+    """A problem or a set: any file or folder that ATLAS reads."""
+    name: str | None = None
+    """Which problem of a set, by name."""
+    index: int | None = None
+    """Which problem of a set, by number from 0."""
+    gif: Path | None = None
+    """Write the plan of one problem as a film (.gif or .mp4)."""
+    sampled: int | None = None
+    """Draw so many problems instead, and tell which share can be solved."""
+    pairing: Literal["independent", "level", "task"] = "independent"
+    """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
+    tasks: TaskSampler = "sequential"
+    """How tasks are drawn."""
+    rooms: tuple[RoomCount, ...] = (1, 2, 4, 6)
+    """Room counts of drawn levels."""
+    seed: int = 0
+    """Everything random follows from it."""
+    step_limit: int = 512
+    """A plan may take so many steps."""
+    budget: int = 1500
+    """How many nodes are searched before a problem is called unknown."""
+    polish: int = 300
+    """How many more to look for shorter plans (of drawn problems only the verdict counts)."""
+    workers: int = 0
+    """Processes to search with; 0 takes one a core for large sets and one for small ones."""
+    json: bool = False
+    """Print JSON."""
+
+
+def solve_command(argv: list[str]) -> int:
+    """Solve, write, print."""
+    args = tyro.cli(SolveArgs, args=argv, prog="atlas solve")
+    if (args.file is None) == (args.sampled is None):
+        raise AtlasError("give either a file or set of problems, or --sampled N to draw some")
+    if args.sampled is not None:
+        _solve_sampled(args, args.sampled)
+    else:
+        _solve_file(args)
+    return 0
+
+
+def _solve_file(args: SolveArgs) -> None:
+    problems = _load(args)
+    solutions = _solve(args, problems, args.polish, bound=True)
+    if args.gif is not None:
+        _write_film(args, problems, solutions)
+    if args.json:
+        rows = [_row(problem.name, solution) for problem, solution in zip(problems, solutions, strict=True)]
+        print(json.dumps({"problems": rows, "total": _total(solutions)}))
+    else:
+        _print(problems, solutions)
+
+
+def _load(args: SolveArgs) -> "list[NamedProblem]":
+    from atlas.domains.minigrid.grid import Level
+    from atlas.runs.problem_files import choose, load_any
+
+    assert args.file is not None
+    chosen = args.name is not None or args.index is not None
+    found: Any = choose(args.file, args.name, args.index) if chosen else load_any(args.file)
+    if isinstance(found, Level):
+        raise AtlasError(f"{args.file}: holds a level without a task, so there is nothing to solve")
+    return [found] if chosen else found
+
+
+def _solve(args: SolveArgs, problems: "Sequence[Problem]", polish: int, bound: bool) -> "list[Solution]":
+    from atlas.domains.minigrid.solver.prove import solve_many
+    from atlas.runs.display import bar
+
+    with bar("solving") as progress:
+        return solve_many(problems, args.step_limit, args.budget, polish, bound, args.workers, progress)
+
+
+def _row(name: str, solution: "Solution") -> dict[str, Any]:
+    return {
+        "name": name,
+        "verdict": solution.verdict,
+        "plan_length": solution.plan_length,
+        "reason": solution.reason,
+        "trivial": solution.trivial,
+        "lower_bound": solution.lower_bound,
+        "plan": None if solution.plan is None else list(solution.plan),
+    }
+
+
+def _total(solutions: "list[Solution]") -> dict[str, Any]:
+    from atlas.domains.minigrid.solver.prove import counted
+
+    return counted(solutions)
+
+
+def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: "list[Solution]") -> None:
+    from atlas.show.media import save_episode
+
+    if len(problems) > 1:
+        raise AtlasError(f"{args.file}: holds {len(problems)} problems; choose one with --name or --index to film it")
+    plan = solutions[0].plan
+    if plan is None:
+        raise AtlasError(f"{problems[0].name} has no plan to film: it is {solutions[0].verdict}: {solutions[0].reason}")
+    assert args.gif is not None
+    save_episode(problems[0], plan, args.gif)
+
+
+def _print(problems: "list[NamedProblem]", solutions: "list[Solution]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    colour = {"solvable": "green", "unsolvable": "red", "unknown": "yellow"}
+    table = Table(box=None, pad_edge=False)
+    for heading in ("problem", "verdict", "steps", "why"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "steps" else "left")
+    for problem, s in zip(problems, solutions, strict=True):
+        steps = "" if s.plan_length is None else str(s.plan_length)
+        table.add_row(problem.name, f"[{colour[s.verdict]}]{s.verdict}[/]", steps, s.reason)
+    console.print(table)
+    if len(problems) == 1 and solutions[0].plan:
+        console.print(_spell(solutions[0].plan))
+    if len(problems) > 1:
+        console.print("\n" + _sum_up(_total(solutions)))
+
+
+def _spell(plan: Sequence[int]) -> str:
+    """A plan in words, repetitions counted."""
+    from itertools import groupby
+
+    from atlas.domains.minigrid.grid import ACTIONS
+
+    runs = [(ACTIONS[action].replace("_", " "), len(list(group))) for action, group in groupby(plan)]
+    return "\nplan: " + ", ".join(name if times == 1 else f"{name} x{times}" for name, times in runs)
+
+
+def _sum_up(total: dict[str, Any]) -> str:
+    parts = [f"{total[verdict]} {verdict}" for verdict in ("solvable", "unsolvable", "unknown")]
+    if total["trivial"]:
+        parts.append(f"{total['trivial']} trivial")
+    mean = "" if total["mean_plan_length"] is None else f"; plans take {total['mean_plan_length']:.1f} steps on average"
+    return f"{total['problems']} problems: {', '.join(parts)}{mean}"
+
+
+def _solve_sampled(args: SolveArgs, n: int) -> None:
+    import jax
+    import numpy as np
+
+    from atlas.api import sample_batch, settings
+    from atlas.domains.minigrid.solver.relaxed import relaxed_many
+
+    batch = jax.device_get(sample_batch(settings(args.pairing, args.tasks, args.rooms), n, args.seed))
+    passed = relaxed_many(batch)
+    problems = [jax.tree.map(lambda leaf, i=i: leaf[i], batch) for i in range(n)]
+    solutions = _solve(args, problems, polish=0, bound=False)
+    total = _total(solutions)
+    report = {
+        "sampled": n,
+        "pairing": args.pairing,
+        "tasks": args.tasks,
+        "rooms": list(args.rooms),
+        "seed": args.seed,
+        "share_relaxed": float(np.mean(passed)),
+        "share_proven": total["solvable"] / n,
+        "share_unsolvable": total["unsolvable"] / n,
+        "unknown": total["unknown"] / n,
+        "trivial": total["trivial"] / n,
+        "mean_plan_length": total["mean_plan_length"],
+    }
+    if args.json:
+        print(json.dumps(report))
+    else:
+        _print_report(report)
+
+
+def _print_report(report: dict[str, Any]) -> None:
+    print(f"{report['sampled']} {report['tasks']} problems, {report['pairing']} pairing, seed {report['seed']}")
+    for key, words in (
+        ("share_relaxed", "solvable by the paper's check"),
+        ("share_proven", "solvable, with a plan that was replayed"),
+        ("share_unsolvable", "unsolvable, with proof"),
+        ("unknown", "unknown"),
+        ("trivial", "trivial (completed by the first label; counted as solvable)"),
+    ):
+        print(f"  {100 * report[key]:5.1f} %  {words}")
+    if report["mean_plan_length"] is not None:
+        print(f"  plans take {report['mean_plan_length']:.1f} steps on average")
+
+
+# `atlas lint`: look for mistakes in a set of problems.
+
+if TYPE_CHECKING:
+    from atlas.evaluation.lint import Finding
+
+
+@dataclass(frozen=True)
+class LintArgs:
+    """Look for problems that cannot be read, cannot be solved, are solved by the first label or are there twice.
+
+    Also told, as warnings: objects out of reach, doubts about a task, and problems that could not be decided. The exit
+    code is 1 if there are errors.
+    """
+
+    set: tyro.conf.Positional[Path]
+    """A problem or a set: any file or folder that ATLAS reads."""
+    step_limit: int = 512
+    """A plan may take so many steps."""
+    workers: int = 0
+    """Processes to search with; 0 takes one a core for large sets and one for small ones."""
+    json: bool = False
+    """Print JSON: the findings, and how many problems and errors there are."""
+
+
+def lint_command(argv: list[str]) -> int:
+    """Look, print, and fail if there are errors."""
+    args = tyro.cli(LintArgs, args=argv, prog="atlas lint")
+    from atlas.evaluation.lint import lint
+    from atlas.runs.display import bar
+
+    with bar("looking") as progress:
+        problems, findings = lint(args.set, args.step_limit, args.workers, progress)
+    errors = sum(finding.level == "error" for finding in findings)
+    if args.json:
+        rows = [asdict(finding) for finding in findings]
+        print(json.dumps({"problems": len(problems), "errors": errors, "findings": rows}))
+    else:
+        _print_lint(findings, len(problems), errors)
+    return 1 if errors else 0
+
+
+def _print_lint(findings: "list[Finding]", problems: int, errors: int) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(highlight=False, soft_wrap=True)
+    for finding in findings:
+        colour = "red" if finding.level == "error" else "yellow"
+        console.print(f"{escape(finding.problem)}: [{colour}]{finding.kind}[/]: {escape(finding.sentence)}")
+    warnings = len(findings) - errors
+    console.print(f"{_count(problems, 'problem')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""How good policies are: playing attempts, sets to compare on, statistics, results."""

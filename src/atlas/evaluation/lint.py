@@ -1,0 +1,119 @@
+"""Look for mistakes in a set of problems: what cannot be read, cannot be done, is done already or is there twice."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from atlas.domains.minigrid import authors, grid
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.domains.minigrid.solver import bounds
+from atlas.domains.minigrid.solver.boards import DOOR_CODES, MOVABLE_CODES, read_scene
+from atlas.domains.minigrid.solver.prove import STEP_LIMIT, Progress, Solution, silent, solve_many
+from atlas.domains.minigrid.text import natural_cells
+from atlas.errors import AtlasError
+from atlas.runs.problem_files import SUFFIXES, load
+from atlas.tasks.check import check, equivalent
+from atlas.types import NamedProblem, Problem
+
+Kind = Literal["malformed", "unsolvable", "trivial", "duplicate", "task", "unknown", "unreachable"]
+ERRORS: Final = ("malformed", "unsolvable", "trivial", "duplicate")
+"""Kinds that make a set unfit; the others are hints. What is wrong with a task says so itself."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that the author of a set should know."""
+
+    problem: str
+    """The name of the problem, or the file that could not be read."""
+    kind: Kind
+    level: Literal["error", "warning"]
+    sentence: str
+
+
+def lint(
+    path: Path | str, step_limit: int = STEP_LIMIT, workers: int = 1, progress: Progress = silent
+) -> tuple[list[NamedProblem], list[Finding]]:
+    """The problems of a set that can be read, and everything that is wrong with it, problem by problem."""
+    problems, findings = _read(Path(path))
+    solutions = solve_many(problems, step_limit, bound=False, workers=workers, progress=progress)
+    for problem, solution in zip(problems, solutions, strict=True):
+        findings += [_finding(problem.name, *found) for found in _look_at(problem, solution)]
+    findings += [_finding(*found) for found in _duplicates(problems)]
+    return problems, findings
+
+
+def _finding(name: str, kind: Kind, sentence: str, level: Literal["error", "warning"] | None = None) -> Finding:
+    return Finding(name, kind, level or ("error" if kind in ERRORS else "warning"), sentence)
+
+
+def _read(path: Path) -> tuple[list[NamedProblem], list[Finding]]:
+    """All problems that can be read. A folder with a bad file is read file by file, so that the others are seen too."""
+    try:
+        return load(path), []
+    except AtlasError as error:
+        if not path.is_dir():
+            return [], [_finding(str(path), "malformed", str(error))]
+        message = str(error)
+    problems: list[NamedProblem] = []
+    findings: list[Finding] = []
+    for part in _parts(path):
+        some, wrong = _read(part)
+        problems += some
+        findings += wrong
+    return problems, findings or [_finding(str(path), "malformed", message)]
+
+
+def _parts(folder: Path) -> list[Path]:
+    if authors.is_folder(folder):
+        return [pair.level for pair in authors.pairs_in_folder(folder)]
+    return [p for p in sorted(folder.iterdir()) if not p.name.startswith(".") and (p.is_dir() or p.suffix in SUFFIXES)]
+
+
+Found = tuple[Kind, str] | tuple[Kind, str, Literal["error", "warning"]]
+
+
+def _look_at(problem: NamedProblem, solution: Solution) -> Iterator[Found]:
+    for doubt in check(problem.task, VOCABULARY):
+        yield "task", doubt.sentence, doubt.level
+    if solution.trivial:
+        yield "trivial", solution.reason
+    elif solution.verdict != "solvable":
+        yield solution.verdict, solution.reason
+    lost = unreachable(problem)
+    if lost:
+        yield "unreachable", f"out of reach, whatever is unlocked: {', '.join(lost)}"
+
+
+def unreachable(problem: Problem) -> list[str]:
+    """Names and places of the objects and doors that the agent can never stand in front of."""
+    scene, agent, _ = read_scene(problem.level)
+    opened = 0
+    while more := bounds.reachable(scene, agent, opened).openable:
+        opened |= sum(1 << door for door in more)
+    region = bounds.reachable(scene, agent, opened).region
+    near = region | scene.geometry.around(region)
+    things = sorted((i, code) for i, code in scene.cells.items() if code in MOVABLE_CODES | DOOR_CODES)
+    return [f"{grid.cell_name(code)} at {scene.geometry.place(i)}" for i, code in things if not near >> i & 1]
+
+
+def _duplicates(problems: Sequence[NamedProblem]) -> Iterator[tuple[str, Kind, str]]:
+    """Problems with the same level as an earlier one and a task that means the same."""
+    by_level: dict[bytes, list[NamedProblem]] = {}
+    for problem in problems:
+        alike = by_level.setdefault(_level_key(problem), [])
+        for earlier in alike:
+            if equivalent(earlier.task, problem.task, VOCABULARY):
+                yield problem.name, "duplicate", f"the same level as {earlier.name}, and a task that means the same"
+                break
+        alike.append(problem)
+
+
+def _level_key(problem: Problem) -> bytes:
+    level = problem.level
+    cells = natural_cells(level)
+    agent = [*np.asarray(level.position).tolist(), int(level.direction), int(level.carrying), *cells.shape]
+    return bytes(agent) + cells.tobytes()

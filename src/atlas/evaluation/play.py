@@ -1,0 +1,412 @@
+"""A set of problems put to a policy. Sizes come from the set: any set fits any policy, whatever it was trained on."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
+
+from atlas.config import DomainConfig, NetworkConfig
+from atlas.domains.minigrid.domain import Minigrid
+from atlas.errors import AtlasError
+from atlas.runs.problem_files import stack
+from atlas.struct import Struct
+from atlas.student.encode import INDEX_STATES
+from atlas.student.network import Observation, Student, draw_action
+from atlas.tasks.hrm import MAX_NODES, Hierarchies, Hierarchy
+from atlas.tasks.rm import RewardMachines
+from atlas.types import Problem
+from atlas.world import World, WorldState, restart
+
+# How often a student solves problems within a step limit: every problem is attempted several times, without learning.
+#
+# Attempts stand in a queue, and a fixed number of lanes plays them side by side. A lane whose episode is over takes the
+# next attempt at once, so that no lane waits for the slowest. What an attempt draws follows from its problem, its
+# number
+# and the time alone: the number of lanes and the company a problem is in play no part.
+
+EMBEDDED: Final = 256
+"""Tasks that are embedded at once: the encoder needs memory."""
+
+
+class Moment(Struct):
+    """What an actor is told at a step, one row a lane."""
+
+    problem: Int32[Array, "lanes"]
+    """Which problem of the batch the lane plays."""
+    time: Int32[Array, "lanes"]
+    """Steps since the start of the episode; 0 clears the memory."""
+    view: UInt8[Array, "lanes rows cols"]
+    nodes: Int[Array, "lanes depth"]
+    """Where the task stands."""
+    chance: Float32[Array, "lanes"]
+    """A number between 0 and 1 that settles what is left to chance."""
+
+
+@runtime_checkable
+class Actor(Protocol):
+    """Whoever chooses the actions: a student, or a script."""
+
+    def begin(self, lanes: int) -> Any:
+        """Empty memories."""
+
+    def act(self, known: Any, moment: Moment, memory: Any) -> tuple[Any, Int32[Array, "lanes"]]:
+        """The next memory and the actions. `known` is whatever the actor needs to know of the problems."""
+
+
+class Known(Struct):
+    """What a student knows before it starts to play."""
+
+    params: Any
+    tables: Float32[Array, "problems nodes width"]
+    """The embedding of every state of every task."""
+
+
+class Memory(Struct):
+    """What a student carries from step to step."""
+
+    hidden: Float32[Array, "lanes memory"]
+    previous: UInt8[Array, "lanes"]
+
+
+@dataclass(frozen=True)
+class StudentActor:
+    """A student that draws its actions, or always takes the likeliest."""
+
+    student: Student
+    greedy: bool = False
+
+    def know(self, keys: Key[Array, "problems"], params: Any, graphs: Any) -> Known:
+        """Embed the tasks, given as graphs. The keys fix the random node features."""
+
+        def one(both: tuple[Any, Any]) -> Float32[Array, "nodes width"]:
+            key, graph = both
+            return self.student.embed(params, key[None], jax.tree.map(lambda x: x[None, None], graph))[0]
+
+        tables = jax.lax.map(one, (keys, graphs), batch_size=min(EMBEDDED, len(keys)))
+        return Known(params=params, tables=tables)
+
+    def begin(self, lanes: int) -> Memory:
+        return Memory(hidden=self.student.initial_hidden(lanes), previous=jnp.zeros(lanes, jnp.uint8))
+
+    def act(self, known: Known, moment: Moment, memory: Memory) -> tuple[Memory, Int32[Array, "lanes"]]:
+        rows, nodes = _rows_here(known.tables, moment)
+        seen = Observation(view=moment.view, nodes=nodes, previous=memory.previous, start=moment.time == 0)
+        hidden, logits, _ = self.student.step(known.params, rows, seen, memory.hidden)
+        action = jnp.argmax(logits, -1) if self.greedy else draw_action(moment.chance, logits)[0]
+        return Memory(hidden=hidden, previous=action.astype(jnp.uint8)), action.astype(jnp.int32)
+
+
+def _rows_here(
+    tables: Float32[Array, "problems nodes width"], moment: Moment
+) -> tuple[Float32[Array, "lanes depth width"], Int32[Array, "lanes depth"]]:
+    """Of each lane's table only the rows where its task stands, and their new numbers: whole tables are not moved."""
+    used = moment.nodes >= 0
+    rows = tables[moment.problem[:, None], jnp.maximum(moment.nodes, 0)]
+    numbers = jnp.arange(used.shape[1], dtype=jnp.int32)[None]
+    return rows, jnp.where(used, numbers, -1)
+
+
+class Course(Struct):
+    """What stays the same while a batch of problems is played."""
+
+    tasks: Any
+    starts: WorldState
+    """The state each problem starts in."""
+    keys: Key[Array, "jobs"]
+    """One an attempt. Attempt a at problem p is job `a * problems + p`."""
+
+
+class Queue(Struct):
+    """Attempts under way, waiting and finished."""
+
+    job: Int32[Array, "lanes"]
+    """What each lane plays; the number of jobs if it has nothing left to do."""
+    world: WorldState
+    memory: Any
+    next: Int32[Array, ""]
+    """The first job that no lane has taken yet."""
+    finished: Int32[Array, ""]
+    solved: Bool[Array, "jobs"]
+    steps: Int32[Array, "jobs"]
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """Plays a batch of problems, each several times. Its methods can be compiled; `attempts` and `lanes` are static."""
+
+    world: World
+    """Its step limit is the time each attempt has."""
+    actor: Actor
+
+    def course(
+        self, key: Key[Array, ""], problems: Problem, numbers: Int32[Array, "problems"], attempts: int
+    ) -> Course:
+        """Get a batch ready. `numbers` tells the problems apart in the draws."""
+
+        def of(attempt: Int32[Array, ""], number: Int32[Array, ""]) -> Key[Array, ""]:
+            return jax.random.fold_in(jax.random.fold_in(key, number), attempt)
+
+        keys = jax.vmap(jax.vmap(of, (None, 0)), (0, None))(jnp.arange(attempts), numbers)
+        return Course(tasks=problems.task, starts=jax.vmap(self.world.reset)(problems), keys=keys.reshape(-1))
+
+    def begin(self, course: Course, lanes: int) -> Queue:
+        """All lanes take their first attempts."""
+        jobs = len(course.keys)
+        job = jnp.minimum(jnp.arange(lanes, dtype=jnp.int32), jobs)
+        return Queue(
+            job=job,
+            world=jax.tree.map(lambda x: x[job % len(course.starts.time)], course.starts),
+            memory=self.actor.begin(lanes),
+            next=jnp.int32(min(lanes, jobs)),
+            finished=jnp.int32(0),
+            solved=jnp.zeros(jobs, bool),
+            steps=jnp.zeros(jobs, jnp.int32),
+        )
+
+    def play(self, known: Any, course: Course, queue: Queue, steps: int) -> Queue:
+        """Go on for so many steps, or until everything is finished."""
+
+        def unfinished(now: tuple[Int32[Array, ""], Queue]) -> Bool[Array, ""]:
+            return (now[0] < steps) & (now[1].finished < len(course.keys))
+
+        def go_on(now: tuple[Int32[Array, ""], Queue]) -> tuple[Int32[Array, ""], Queue]:
+            return now[0] + 1, self._step(known, course, now[1])
+
+        return jax.lax.while_loop(unfinished, go_on, (jnp.int32(0), queue))[1]
+
+    def _step(self, known: Any, course: Course, queue: Queue) -> Queue:
+        problem = queue.job % len(course.starts.time)
+        moment = self._moment(course, queue, problem)
+        memory, action = self.actor.act(known, moment, queue.memory)
+        # Only the task of a problem is needed once it has begun.
+        problems = Problem.unchecked(level=None, task=jax.tree.map(lambda x: x[problem], course.tasks))
+        world, step = jax.vmap(self.world.step)(problems, queue.world, action)
+        over = step.done & (queue.job < len(course.keys))
+        ended = jnp.where(over, queue.job, len(course.keys))
+        return _refill(
+            course,
+            queue.replace(
+                world=world,
+                memory=memory,
+                finished=queue.finished + jnp.sum(over, dtype=jnp.int32),
+                solved=queue.solved.at[ended].set(step.accepted, mode="drop"),
+                steps=queue.steps.at[ended].set(world.time, mode="drop"),
+            ),
+            over,
+        )
+
+    def _moment(self, course: Course, queue: Queue, problem: Int32[Array, "lanes"]) -> Moment:
+        def draw(key: Key[Array, ""], time: Int32[Array, ""]) -> Float32[Array, ""]:
+            return jax.random.uniform(jax.random.fold_in(key, time))
+
+        return Moment(
+            problem=problem,
+            time=queue.world.time,
+            view=jax.vmap(self.world.domain.view)(queue.world.domain),
+            nodes=jax.vmap(self.world.formalism.nodes)(queue.world.task),
+            chance=jax.vmap(draw)(course.keys[queue.job], queue.world.time),
+        )
+
+
+def _refill(course: Course, queue: Queue, over: Bool[Array, "lanes"]) -> Queue:
+    """Lanes whose episode is over take the next attempts in line."""
+    jobs, problems = len(course.keys), len(course.starts.time)
+    taken = jnp.minimum(queue.next + jnp.cumsum(over, dtype=jnp.int32) - 1, jobs)
+    job = jnp.where(over, taken, queue.job)
+    starts = jax.tree.map(lambda x: x[job % problems], course.starts)
+    return queue.replace(
+        job=job,
+        world=jax.vmap(restart)(over, starts, queue.world),
+        next=jnp.minimum(queue.next + jnp.sum(over, dtype=jnp.int32), jobs),
+    )
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Plays each problem of a batch once, all of them side by side."""
+
+    world: World
+    """Its step limit is the time each attempt has."""
+    student: Student
+    greedy: bool = False
+    """Take the likeliest action instead of drawing one."""
+
+    def attempt(self, key: Key[Array, ""], params: Any, problems: Problem) -> Bool[Array, "envs"]:
+        """Which problems were solved. Stops as soon as all episodes are over."""
+        key_noise, key_act = jax.random.split(key)
+        actor = StudentActor(self.student, self.greedy)
+        evaluator = Evaluator(self.world, actor)
+        graphs = jax.vmap(self.world.formalism.graph)(problems.task)
+        count = len(graphs.outcome)
+        known = actor.know(jax.random.split(key_noise, count), params, graphs)
+        course = evaluator.course(key_act, problems, jnp.arange(count, dtype=jnp.int32), attempts=1)
+        return evaluator.play(known, course, evaluator.begin(course, count), self.world.step_limit).solved
+
+
+# A set of problems put to a policy. Sizes come from the set: any set fits any policy, whatever it was trained on.
+
+STEP_LIMIT: Final = DomainConfig().step_limit
+LANES: Final = 256
+"""Attempts that are played side by side, at most."""
+STRIDE: Final = 32
+"""Steps between two looks at how far the work is."""
+
+Progress = Callable[[int, int], None]
+"""Told how many attempts of how many are finished."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attempts:
+    """What became of every attempt at every problem."""
+
+    solved: np.ndarray
+    """`bool[problems, attempts]`"""
+    steps: np.ndarray
+    """`int32[problems, attempts]`: how long each took."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """Problems of one kind, and where they stand in the set."""
+
+    problems: Problem
+    numbers: np.ndarray
+    world: World
+
+    @cached_property
+    def graphs(self) -> Any:
+        return jax.jit(jax.vmap(self.world.formalism.graph))(self.problems.task)
+
+
+class Trials:
+    """Attempts at all problems of a set, for one policy after the other; programs are compiled once."""
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        attempts: int = 10,
+        step_limit: int = STEP_LIMIT,
+        greedy: bool = False,
+        seed: int = 0,
+        lanes: int = LANES,
+    ) -> None:
+        for name, value in (("attempts", attempts), ("step_limit", step_limit), ("lanes", lanes)):
+            if value < 1:
+                raise AtlasError(f"{name} = {value} is not allowed: at least 1 is needed")
+        self.problems, self.attempts, self.greedy, self.lanes = problems, attempts, greedy, lanes
+        self.key_noise, self.key_act = jax.random.split(jax.random.key(seed))
+        self.batches = list(_batches(problems, step_limit))
+        self._actors: dict[NetworkConfig, tuple[StudentActor, Any]] = {}
+        self._compiled: dict[Any, Any] = {}
+
+    def of_student(self, student: Student, params: Any, progress: Progress = lambda *_: None) -> Attempts:
+        """What a student makes of them."""
+        self._require_fit(student.config)
+        if student.config not in self._actors:
+            actor = StudentActor(student, self.greedy)
+            self._actors[student.config] = actor, jax.jit(actor.know)
+        actor, know = self._actors[student.config]
+
+        def prepare(batch: _Batch) -> Any:
+            keys = jax.vmap(jax.random.fold_in, (None, 0))(self.key_noise, batch.numbers)
+            return know(keys, params, batch.graphs)
+
+        return self.of_actor(actor, prepare, progress)
+
+    def of_actor(self, actor: Actor, prepare: Callable[[Any], Any], progress: Progress = lambda *_: None) -> Attempts:
+        """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
+        shape = (len(self.problems), self.attempts)
+        result = Attempts(np.zeros(shape, bool), np.zeros(shape, np.int32))
+        done, total = 0, math.prod(shape)
+        for batch in self.batches:
+            jobs = len(batch.numbers) * self.attempts
+
+            def tell(finished: int, before: int = done) -> None:
+                progress(before + finished, total)
+
+            solved, steps = self._play(actor, batch, prepare(batch), jobs, tell)
+            result.solved[batch.numbers], result.steps[batch.numbers] = solved, steps
+            done += jobs
+        return result
+
+    def _play(
+        self, actor: Actor, batch: _Batch, known: Any, jobs: int, tell: Callable[[int], None]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        lanes = math.ceil(jobs / math.ceil(jobs / self.lanes))  # the last round is as full as the others
+        prepare, begin, play = self._functions(actor, batch, lanes)
+        course = prepare(self.key_act, batch.problems, batch.numbers)
+        queue: Queue = begin(course)
+        while (finished := int(queue.finished)) < jobs:
+            tell(finished)
+            queue = play(known, course, queue)
+        tell(jobs)
+        return tuple(np.asarray(x).reshape(self.attempts, -1).T for x in (queue.solved, queue.steps))  # type: ignore[return-value]
+
+    def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
+        """The compiled parts of an evaluator, kept for the next policy."""
+        name = actor, id(batch)
+        if name not in self._compiled:
+            evaluator = Evaluator(batch.world, actor)
+            self._compiled[name] = (
+                jax.jit(lambda key, problems, numbers: evaluator.course(key, problems, numbers, self.attempts)),
+                jax.jit(lambda course: evaluator.begin(course, lanes)),
+                jax.jit(lambda known, course, queue: evaluator.play(known, course, queue, STRIDE), donate_argnums=2),
+            )
+        return self._compiled[name]
+
+    def _require_fit(self, network: NetworkConfig) -> None:
+        """The one ablation that binds a policy to a number of states says so before anything is compiled."""
+        if network.task != "index":
+            return
+        nodes, batch = max(((b.graphs.outcome.shape[1], b) for b in self.batches), key=lambda pair: pair[0])
+        if nodes > INDEX_STATES:
+            sizes = [math.prod(np.asarray(self.problems[i].task.outcome).shape) for i in batch.numbers]
+            largest: Any = self.problems[batch.numbers[int(np.argmax(sizes))]]
+            raise AtlasError(
+                f"the policy was trained with the ablation student.network.task = index, which tells at most "
+                f"{INDEX_STATES} states apart, and this set needs {nodes} (the task of {_name(largest)} is the largest)"
+            )
+
+
+def _name(problem: Problem) -> str:
+    return f"'{name}'" if (name := getattr(problem, "name", "")) else "one problem"
+
+
+def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
+    """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
+    domain = Minigrid(DomainConfig())
+    nested = [i for i, problem in enumerate(problems) if isinstance(problem.task, Hierarchy)]
+    flat = sorted({*range(len(problems))} - {*nested})
+    for numbers in [flat] * bool(flat) + list(_fitting(problems, nested)):
+        formalism: Any = (Hierarchies if numbers[0] in nested else RewardMachines)(sample=_no_sampler)
+        batch = stack([problems[i] for i in numbers])
+        yield _Batch(batch, np.array(numbers, np.int32), World(domain, formalism, step_limit))
+
+
+def _fitting(problems: Sequence[Problem], nested: list[int]) -> Iterator[list[int]]:
+    """Hierarchies in groups whose common size is possible."""
+    group: list[int] = []
+    for number in sorted(nested, key=lambda i: (problems[i].task.size[0], problems[i].task.size[1], i)):
+        sizes = [problems[i].task.size for i in (*group, number)]
+        if group and max(s[0] for s in sizes) * max(s[1] for s in sizes) > MAX_NODES:
+            yield group
+            group = []
+        group = [*group, number]
+    if group:
+        yield group
+
+
+def _no_sampler(key: Any, mask: Any) -> Any:
+    raise AssertionError("an evaluation draws no tasks")
+
+
+def attempt(student: Student, params: Any, problems: Sequence[Problem], **options: Any) -> Attempts:
+    """Attempts of one student at some problems; the options are those of `Trials`."""
+    return Trials(problems, **options).of_student(student, jax.tree.map(jnp.asarray, params))

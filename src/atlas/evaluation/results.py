@@ -1,0 +1,383 @@
+"""An evaluation as people read it in a terminal."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from atlas.errors import AtlasError
+from atlas.evaluation.play import Attempts
+from atlas.evaluation.sets import ProblemSet
+from atlas.evaluation.statistics import (
+    ALPHAS,
+    STATISTICS,
+    Estimate,
+    bootstrap,
+    cvar,
+    cvar_over_runs,
+    drawn_again,
+    wilson,
+)
+from atlas.runs.checkpoints import Policy
+from atlas.runs.problem_files import stack
+from atlas.runs.store import write_whole
+from atlas.tasks import hrm, rm
+
+# What `atlas eval` finds out, as plain values, and its files: `RUN/evaluations/<set>.json`.
+#
+# A file holds the set, the result of each run (its problems one by one, and over all), and all runs together. One
+# written
+# with `--over-time` holds a point for each policy that a run has kept.
+
+FOLDER: Final = "evaluations"
+OVER_TIME: Final = "-over-time"
+ENOUGH: Final = 2
+"""CVaR needs so many attempts: some to rank by, others to average."""
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a set was put to policies."""
+
+    attempts: int
+    greedy: bool
+    seed: int
+    step_limit: int
+
+
+def describe_set(chosen: ProblemSet, terms: Terms) -> Plain:
+    """The set and the terms."""
+    return {
+        "name": chosen.name,
+        "path": str(chosen.path),
+        "hash": chosen.fingerprint,
+        "problems": len(chosen.problems),
+        **asdict(terms),
+        "skipped": chosen.bad,
+    }
+
+
+def evaluation(
+    chosen: ProblemSet, plan_lengths: Sequence[int | None], terms: Terms, results: Sequence[tuple[Policy, Attempts]]
+) -> Plain:
+    """All that is known about some runs on a set."""
+    about = _about_problems(chosen, plan_lengths)
+    runs = [_of_run(policy, attempts, about) for policy, attempts in results]
+    solved = np.stack([attempts.solved for _, attempts in results])
+    return {"set": describe_set(chosen, terms), "runs": runs, "together": _together(solved, about, terms)}
+
+
+def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> list[Plain]:
+    """What does not depend on who plays."""
+    states = _count_states(chosen)
+    return [
+        {
+            "name": problem.name,
+            "tags": list(problem.tags),
+            "rooms": int(problem.level.rooms),
+            "states": count,
+            "plan_length": length,
+        }
+        for problem, count, length in zip(chosen.problems, states, plan_lengths, strict=True)
+    ]
+
+
+def _count_states(chosen: ProblemSet) -> list[int]:
+    """States of each task; of a hierarchy those of all its machines."""
+    flat = [problem for problem in chosen.problems if isinstance(problem.task, rm.RewardMachine)]
+    counted = iter(np.asarray(jax.jit(jax.vmap(rm.num_states))(stack(flat).task)).tolist() if flat else [])
+    return [
+        next(counted) if isinstance(problem.task, rm.RewardMachine) else _states_of_hierarchy(problem.task)
+        for problem in chosen.problems
+    ]
+
+
+def _states_of_hierarchy(task: hrm.Hierarchy) -> int:
+    return sum(int(rm.num_states(hrm.machine_of(task, number))) for number in range(task.size[0]))
+
+
+def _of_run(policy: Policy, attempts: Attempts, about: list[Plain]) -> Plain:
+    solved = attempts.solved
+    rates = solved.mean(1)
+    rows = [_of_problem(one, *both) for one, *both in zip(about, solved, attempts.steps, strict=True)]
+    curve = cvar(solved) if solved.shape[1] >= ENOUGH else ()
+    return {
+        "run": str(policy.run),
+        "path": str(policy.path),
+        "iteration": policy.iteration,
+        "steps": policy.steps,
+        "seconds": policy.seconds,
+        **{name: of(rates) for name, of in STATISTICS.items()},
+        **_against_plans(rows),
+        "by_tag": {tag: _pooled(solved[members]) for tag, members in _tags(about).items()},
+        "cvar": [{"alpha": alpha, "value": float(value)} for alpha, value in zip(ALPHAS, curve, strict=False)],
+        "problems": rows,
+    }
+
+
+def _of_problem(about: Plain, solved: np.ndarray, steps: np.ndarray) -> Plain:
+    """One problem. Steps are those of attempts that succeeded."""
+    estimate = wilson(int(solved.sum()), len(solved))
+    return {
+        **about,
+        "attempts": len(solved),
+        "solved": int(solved.sum()),
+        "rate": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "mean_steps": float(steps[solved].mean()) if solved.any() else None,
+    }
+
+
+def _against_plans(rows: list[Plain]) -> Plain:
+    """Mean steps of success and mean length of the prover's plans, both over the problems that were ever solved."""
+    both = [(row["mean_steps"], row["plan_length"]) for row in rows if row["solved"] and row["plan_length"]]
+    steps, plans = np.mean(both, axis=0).tolist() if both else (None, None)
+    return {"mean_steps": steps, "mean_plan_length": plans}
+
+
+def _tags(about: list[Plain]) -> dict[str, list[int]]:
+    """The numbers of the problems that carry each tag."""
+    found: dict[str, list[int]] = {}
+    for number, one in enumerate(about):
+        for tag in one["tags"]:
+            found.setdefault(tag, []).append(number)
+    return dict(sorted(found.items()))
+
+
+def _pooled(solved: np.ndarray) -> Plain:
+    """The share of attempts that succeeded."""
+    estimate = wilson(int(solved.sum()), solved.size)
+    return {"rate": estimate.value, "low": estimate.low, "high": estimate.high, "problems": len(solved)}
+
+
+def _together(solved: np.ndarray, about: list[Plain], terms: Terms) -> Plain:
+    """Over all runs; `solved[runs, problems, attempts]`."""
+    rates = solved.mean(2)
+    estimates = bootstrap(STATISTICS, rates, terms.attempts, terms.seed)
+    curve = cvar_over_runs(solved, seed=terms.seed) if terms.attempts >= ENOUGH else []
+    return {
+        "runs": len(solved),
+        "interval": drawn_again(len(solved), terms.attempts),
+        **{name: asdict(estimate) for name, estimate in estimates.items()},
+        "by_tag": {tag: _tag_together(solved[:, members], terms) for tag, members in _tags(about).items()},
+        "cvar": [{"alpha": alpha, **asdict(point)} for alpha, point in zip(ALPHAS, curve, strict=False)],
+    }
+
+
+def _tag_together(solved: np.ndarray, terms: Terms) -> Plain:
+    if len(solved) == 1:
+        return _pooled(solved[0])
+    found: Estimate = bootstrap({"mean": STATISTICS["mean"]}, solved.mean(2), terms.attempts, terms.seed)["mean"]
+    return {"rate": found.value, "low": found.low, "high": found.high, "problems": solved.shape[1]}
+
+
+def over_time(chosen: ProblemSet, terms: Terms, run: Path, results: Sequence[tuple[Policy, Attempts]]) -> Plain:
+    """A run's policies through time on a set."""
+    points = [
+        {
+            "iteration": policy.iteration,
+            "steps": policy.steps,
+            "seconds": policy.seconds,
+            **{name: of(attempts.solved.mean(1)) for name, of in STATISTICS.items()},
+        }
+        for policy, attempts in results
+    ]
+    return {"set": describe_set(chosen, terms), "run": str(run), "points": points}
+
+
+def evaluation_file(policy: Policy, name: str, given: Path) -> Path:
+    """Where a result goes. That of a certain checkpoint, given by its path, is not what the run came to: it is kept
+    apart."""
+    folder = policy.run / FOLDER
+    return (folder / f"at-{policy.iteration:09d}" if policy.path == given else folder) / f"{name}.json"
+
+
+def over_time_file(run: Path, name: str) -> Path:
+    """Where a curve goes."""
+    return run / FOLDER / f"{name}{OVER_TIME}.json"
+
+
+def write_evaluation(path: Path, content: Plain) -> None:
+    """Write a file whole."""
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_evaluation(path: Path) -> Plain:
+    """Read one back, of either kind."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise AtlasError(f"{path}: not a readable evaluation ({error})") from None
+    if not isinstance(content, dict) or "set" not in content or not (content.get("runs") or content.get("points")):
+        raise AtlasError(f"{path}: not an evaluation")
+    return content
+
+
+# An evaluation as people read it in a terminal.
+
+WORST: Final = 15
+"""Problems that are shown unless all are asked for."""
+SHOWN_ALPHAS: Final = (1, 5, 10, 20, 50)
+ONE_ALPHA: Final = 10
+WIDE: Final = 110
+"""Columns of a terminal that has room for tags."""
+AGGREGATES: Final = {"iqm": "IQM", "mean": "mean", "median": "median"}
+
+
+def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) -> None:
+    """The set and the terms, the problems (worst first), the tags, and over all."""
+    console = Console(highlight=False)
+    rows = _over_runs(content["runs"])
+    console.print(_headline(content))
+    console.print(_problems(rows if everything else rows[:WORST], console.width >= WIDE))
+    if not everything and len(rows) > WORST:
+        left = rows[WORST:]
+        console.print(f"… and {len(left)} more, solved at {_span(left)} (--all shows them)")
+    if content["together"]["by_tag"]:
+        console.print("", _tags_evaluation_tables(content["together"]["by_tag"]), sep="\n")
+    console.print("", _overall(content), "", _runs(content["runs"]), sep="\n")
+    console.print("", _notes(content), sep="\n")
+    for file in files:
+        console.print(f"written to {file}", soft_wrap=True)
+
+
+def _headline(content: Plain) -> str:
+    about = content["set"]
+    how = "greedy" if about["greedy"] else "sampled actions"
+    return (
+        f"[bold]{escape(about['name'])}[/]: {about['problems']} problems x {about['attempts']} attempts, solved within "
+        f"[bold]{about['step_limit']} steps[/], {how}, seed {about['seed']}, fingerprint {about['hash'][:12]}\n"
+    )
+
+
+def _over_runs(runs: list[Plain]) -> list[Plain]:
+    """The problems, worst first, with the attempts of all runs."""
+    rows = []
+    for same in zip(*(run["problems"] for run in runs), strict=True):
+        solved, attempts = (sum(row[key] for row in same) for key in ("solved", "attempts"))
+        found = wilson(solved, attempts)
+        steps = [row["mean_steps"] for row in same if row["mean_steps"] is not None]
+        mean_steps = float(np.mean(steps)) if steps else None
+        rows.append({**same[0], "rate": found.value, "low": found.low, "high": found.high, "mean_steps": mean_steps})
+    return sorted(rows, key=lambda row: row["rate"])
+
+
+def _span(rows: list[Plain]) -> str:
+    low, high = _percent(rows[0]["rate"]), _percent(rows[-1]["rate"])
+    return low if low == high else f"{low} to {high}"
+
+
+def _percent(rate: float) -> str:
+    return f"{100 * rate:.0f} %"
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[dim]{100 * low:.0f} – {100 * high:.0f}[/]"
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        left = heading in ("problem", "tags", "tag", "run", "over all", "")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _problems(rows: list[Plain], wide: bool) -> Table:
+    """A row for each problem; its tags where there is room for them."""
+    headings = ("problem", "solved", "95 %", "rooms", "states", "steps", "plan", "tags")
+    table = _table(*headings[: None if wide else -1])
+    for row in rows:
+        colour = "red" if row["rate"] < 0.25 else "yellow" if row["rate"] < 0.75 else "green"
+        cells = (
+            escape(row["name"]),
+            f"[{colour}]{_percent(row['rate'])}[/]",
+            _interval(row["low"], row["high"]),
+            str(row["rooms"] or "–"),
+            str(row["states"]),
+            "–" if row["mean_steps"] is None else f"{row['mean_steps']:.0f}",
+            str(row["plan_length"] or "–"),
+            f"[dim]{escape(' '.join(_told(row['tags'])))}[/]",
+        )
+        table.add_row(*cells[: len(table.columns)])
+    return table
+
+
+def _told(tags: list[str]) -> list[str]:
+    """Tags that say more than the other columns do."""
+    return [tag for tag in tags if not tag.startswith(("rooms-", "states-"))]
+
+
+def _tags_evaluation_tables(by_tag: Plain) -> Table:
+    table = _table("tag", "problems", "solved", "95 %")
+    for tag, found in sorted(by_tag.items(), key=lambda item: item[1]["rate"]):
+        rate, between = _percent(found["rate"]), _interval(found["low"], found["high"])
+        table.add_row(escape(tag), str(found["problems"]), rate, between)
+    return table
+
+
+def _overall(content: Plain) -> Table:
+    """Every number over all problems and runs, with its interval."""
+    together = content["together"]
+    curve = {point["alpha"]: point for point in together["cvar"]}
+    rows = {words: together[name] for name, words in AGGREGATES.items()}
+    rows |= {f"worst {alpha} %": curve[alpha] for alpha in SHOWN_ALPHAS if alpha in curve}
+    table = _table("over all", "solved", "95 %")
+    for words, found in rows.items():
+        table.add_row(words, f"[bold]{found['value']:.3f}[/]", f"[dim]{found['low']:.3f} – {found['high']:.3f}[/]")
+    return table
+
+
+def _runs(runs: list[Plain]) -> Table:
+    """A row for each run."""
+    table = _table("run", *AGGREGATES.values(), f"worst {ONE_ALPHA} %", "steps", "plan")
+    for run in runs:
+        worst = [f"{point['value']:.3f}" for point in run["cvar"] if point["alpha"] == ONE_ALPHA]
+        name = f"{Path(run['run']).name}, iteration {run['iteration']}"
+        steps = (run["mean_steps"], run["mean_plan_length"])
+        table.add_row(
+            escape(name),
+            *(f"{run[name]:.3f}" for name in AGGREGATES),
+            *(worst or ["–"]),
+            *("–" if number is None else f"{number:.1f}" for number in steps),
+        )
+    return table
+
+
+def _notes(content: Plain) -> str:
+    drawn = content["together"]["interval"]
+    return (
+        f"[dim]Intervals: of single problems Wilson's, over all from {drawn}. Worst: CVaR, ranked by one half of the "
+        "attempts and averaged over the other. Steps: of attempts that succeeded, beside the prover's plans for the "
+        "same problems.[/]"
+    )
+
+
+def print_curve(curve: Plain) -> None:
+    """How a run did on a set through time."""
+    console = Console(highlight=False)
+    about = curve["set"]
+    console.print(
+        f"[bold]{escape(curve['run'])}[/] on [bold]{escape(about['name'])}[/]: {about['problems']} problems x "
+        f"{about['attempts']} attempts, solved within [bold]{about['step_limit']} steps[/]"
+    )
+    table = _table("iteration", "env steps", "minutes", *AGGREGATES.values(), "")
+    for point in curve["points"]:
+        table.add_row(
+            str(point["iteration"]),
+            f"{point['steps']:,}",
+            f"{point['seconds'] / 60:.1f}",
+            *(f"{point[name]:.3f}" for name in AGGREGATES),
+            "█" * round(30 * point["mean"]),
+        )
+    console.print(table, "", sep="\n")

@@ -1,1 +1,0 @@
-"""One page about runs, made from their folders alone: curves, tables, curriculum, episodes."""

@@ -1,0 +1,230 @@
+"""Episodes to watch on the page: the best and worst problems of an evaluation, played by the run's own policy."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Final
+
+from atlas.domains.minigrid import grid, render, text
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.domains.minigrid.grid import ACTIONS, Level
+from atlas.domains.minigrid.text import natural_cells
+from atlas.errors import AtlasError
+from atlas.evaluation.sets import find_set
+from atlas.reports.reading import Plain, Run
+from atlas.reports.results import Evaluated, Result
+from atlas.runs.checkpoints import load_policy
+from atlas.runs.problem_files import load
+from atlas.show.episode import Scene, Trained, ending, scenes
+from atlas.tasks.draw import Place, svg_task
+from atlas.tasks.explain import explain, is_prose
+from atlas.tasks.hrm import Hierarchy
+from atlas.types import NamedProblem
+
+TRIES: Final = 5
+"""Attempts to find an episode that is typical of the problem's rate."""
+MOST_GROUPS: Final = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """A problem with an episode on it."""
+
+    problem: NamedProblem
+    watched: list[Scene]
+    words: str
+
+
+def episodes(sets: Sequence[Evaluated], runs: Sequence[Run], each: int) -> tuple[str, list[str]]:
+    """The best and worst problems as HTML, and sentences about what could not be shown.
+
+    Without an evaluation a few held-out problems take their place.
+    """
+    if each < 1:
+        return "", []
+    notes: list[str] = []
+    if sets:
+        one = next((known for known in sets if known.name == "hand"), sets[0])
+        results = one.results[:MOST_GROUPS]
+        parts = [
+            _of_result(one, result, max(1, each // len(results)), len(one.results) > 1, notes) for result in results
+        ]
+    else:
+        parts = [_held_out(run, 2 * each, notes) for run in runs[:1]]
+    return "".join(parts), notes
+
+
+def _of_result(one: Evaluated, result: Result, each: int, named: bool, notes: list[str]) -> str:
+    run = result.entries[0][0]
+    try:
+        problems = _problems(one)
+        player = _player(run)
+        best, worst = choose(result.entries[0][1]["problems"], each)
+        limit = int(one.about.get("step_limit", 512))
+        shown = [[_play(player, problems, row, limit) for row in rows] for rows in (best, worst)]
+    except (AtlasError, OSError) as error:
+        notes.append(f"No episodes of {run.name}: {error}")
+        return ""
+    whose = f"{result.group.name}: " if named else ""
+    titles = (f"{whose}best problems of {one.name}", f"{whose}worst problems of {one.name}")
+    return "".join(
+        f'<h3>{escape(_capital(title))}</h3><div class="players">{"".join(map(_html, rows))}</div>'
+        for title, rows in zip(titles, shown, strict=True)
+        if rows
+    )
+
+
+def _problems(one: Evaluated) -> dict[str, NamedProblem]:
+    path = Path(str(one.about.get("path", "")))
+    place = path if one.about.get("path") and path.exists() else find_set(one.name)
+    return {problem.name: problem for problem in load(place)}
+
+
+def _player(run: Run) -> Trained:
+    policy = load_policy(run.path)
+    return Trained(policy.student, policy.params)
+
+
+def choose(rows: Sequence[Plain], each: int) -> tuple[list[Plain], list[Plain]]:
+    """The problems that went best, the longest plans first, and those that went worst, the shortest plans first."""
+    each = min(each, len(rows) // 2) or min(1, len(rows))
+    worst = sorted(rows, key=lambda row: (row["rate"], row.get("plan_length") or math.inf))[:each]
+    best = sorted(rows, key=lambda row: (-row["rate"], -(row.get("plan_length") or 0)))[:each]
+    return [row for row in best if row not in worst], worst
+
+
+def _play(player: Trained, problems: dict[str, NamedProblem], row: Plain, limit: int) -> Shown:
+    """An episode that ends as most attempts did, if one comes within a few tries."""
+    if row["name"] not in problems:
+        raise AtlasError(f"the set no longer holds a problem called '{row['name']}'; evaluate again")
+    problem = problems[row["name"]]
+    for _ in range(TRIES):
+        watched = list(scenes(player, problem, limit))
+        if (ending(watched) == "solved") == (row["rate"] >= 0.5):
+            break
+    words = f"solved {row['solved']} of {row['attempts']} attempts"
+    plan = f", a plan needs {row['plan_length']} steps" if row.get("plan_length") else ""
+    return Shown(problem, watched, words + plan)
+
+
+def _held_out(run: Run, count: int, notes: list[str]) -> str:
+    path = run.path / "held_out.npz"
+    if not path.exists():
+        return ""
+    try:
+        player = _player(run)
+        limit = run.config.domain.step_limit
+        shown = [Shown(problem, list(scenes(player, problem, limit)), "held out") for problem in _some(path, count)]
+    except (AtlasError, OSError) as error:
+        notes.append(f"No episodes of {run.name}: {error}")
+        return ""
+    return f'<h3>Held-out problems</h3><div class="players">{"".join(map(_html, shown))}</div>'
+
+
+def _some(path: Path, count: int) -> list[NamedProblem]:
+    """A few problems, evenly over a set."""
+    problems = load(path)
+    return problems[:: max(1, len(problems) // count)][:count]
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _html(shown: Shown) -> str:
+    """A player: the level, the machine, what the policy thinks, and buttons. Without scripts the start is seen."""
+    start = shown.watched[0].level
+    places = list(dict.fromkeys(scene.place for scene in shown.watched))
+    drawings = [task_svg(shown.problem.task, _current(shown, place)) for place in places]
+    machines = "".join(f"<div{' hidden' * (number > 0)}>{drawing}</div>" for number, drawing in enumerate(drawings))
+    end = f"{ending(shown.watched)} after {shown.watched[-1].step} steps"
+    return (
+        f'<article class="player"><h4>{escape(shown.problem.name)}</h4>'
+        f'<p class="dim">{escape(shown.words)}; this episode: {escape(end)}</p>{task_words(shown.problem.task)}'
+        f'<div class="stage"><div class="paper level">{level_svg(start, 300)}</div><div class="thoughts"></div></div>'
+        f'<div class="paper machine">{machines}</div><div class="controls"></div>'
+        f'<script type="application/json">{_script(film(shown.watched, places))}</script></article>\n'
+    )
+
+
+def _current(shown: Shown, place: tuple[int, int]) -> int | tuple[int, int]:
+    return place if isinstance(shown.problem.task, Hierarchy) else place[1]
+
+
+def _script(content: Any) -> str:
+    """JSON that cannot end the element it stands in."""
+    return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """An episode in few bytes: the first level whole, then what changes from scene to scene."""
+    cells = [text.natural_cells(scene.level).flatten().tolist() for scene in watched]
+    previous = [cells[0], *cells]
+    return {
+        "cols": text.natural_cells(watched[0].level).shape[1],
+        "actions": [action.replace("_", " ") for action in ACTIONS],
+        "cells": cells[0],
+        "empty": grid.NOTHING,
+        "outside": grid.OUTSIDE_CELL,
+        "scenes": [
+            {
+                "at": list(scene.record.position),
+                "to": scene.record.direction,
+                "held": int(scene.level.carrying),
+                **({"holding": text.object_phrase(int(scene.level.carrying))} if scene.record.carrying else {}),
+                "place": places.index(scene.place),
+                "state": scene.record.task_state,
+                "did": (scene.action or "start").replace("_", " "),
+                "changed": [[n, new] for n, (old, new) in enumerate(zip(before, now, strict=True)) if old != new],
+                **_thought(scene),
+            }
+            for scene, before, now in zip(watched, previous, cells, strict=False)
+        ],
+    }
+
+
+def _thought(scene: Scene) -> dict[str, Any]:
+    if scene.choice is None:
+        return {}
+    value = None if scene.choice.value is None else round(scene.choice.value, 2)
+    return {"p": [round(100 * p) for p in scene.choice.probabilities], "next": scene.choice.action, "value": value}
+
+
+def sprite() -> str:
+    """The shapes that all levels of the page share, without showing anything itself."""
+    return f'<svg class="sprite" aria-hidden="true">{render.svg_symbols(CELLS)}</svg>'
+
+
+def level_svg(level: Level, width: int = 228) -> str:
+    """A level that takes its shapes from the sprite. Tiles are whole pixels, so that no seams show between them."""
+    cols = natural_cells(level).shape[1]
+    text = render.svg_level(level, tile=max(8, min(22, width // cols)))
+    text = re.sub(r"<symbol .*?</symbol>\n?", "", text, flags=re.DOTALL)
+    return _inline(text)
+
+
+def task_svg(task: Any, current: Place | None = None) -> str:
+    """A machine; the current state is lit."""
+    return _inline(svg_task(task, VOCABULARY, current))
+
+
+def task_words(task: Any) -> str:
+    """The task in English, as HTML, if a sentence or two say it."""
+    words = explain(task, VOCABULARY)
+    return f'<p class="task">{escape(words)}</p>' if is_prose(words) else ""
+
+
+def _inline(text: str) -> str:
+    """An SVG document as a part of a page."""
+    return text.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1).strip()
+
+
+CELLS: Final = (
+    *(grid.FLOOR_CELL, grid.WALL_CELL, grid.OUTSIDE_CELL),
+    *(8 * kind + colour for kind in grid.MOVABLE + grid.DOORS for colour in range(grid.NO_COLOUR)),
+)
+"""Every cell that can be drawn."""

@@ -1,0 +1,530 @@
+"""Charts of what the teachers replayed: how large, how many solvable, how they were made, which were solved."""
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from atlas.reports.reading import Group, Plain
+from atlas.runs.display import short
+from atlas.runs.store import write_whole
+
+# Numbers over the course of training: one curve for runs of the same settings, with a band over their seeds.
+
+MOST_POINTS: Final = 200
+"""Curves of more points are averaged: nobody sees the difference, and pages stay small."""
+
+Value = Callable[[Plain], Any]
+"""Takes a number out of a record; None where there is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A line with a band: the mean over runs, and the range from the lowest to the highest of them."""
+
+    x: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def at(*keys: str) -> Value:
+    """The number under a path of keys, e.g. `at("held_out", "rooms_1")`."""
+
+    def value(record: Plain) -> Any:
+        found: Any = record
+        for key in keys:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found
+
+    return value
+
+
+def curve(group: Group, value: Value) -> Curve | None:
+    """A number over env steps; None if no run has it."""
+    return join([line for run in group.runs if (line := points(run.records, value)) is not None])
+
+
+def points(records: Sequence[Plain], value: Value, x: str = "steps") -> tuple[np.ndarray, np.ndarray] | None:
+    """Where the number is known, and the number there."""
+    pairs = [(record[x], value(record)) for record in records]
+    known = [(float(at), float(number)) for at, number in pairs if _is_number(number)]
+    if not known:
+        return None
+    steps, numbers = np.array(known).T
+    order = np.argsort(steps, kind="stable")
+    return steps[order], numbers[order]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+
+
+def join(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve | None:
+    """Lines of several runs as one curve, over the steps that all of them have reached."""
+    if not lines:
+        return None
+    start, end = max(x[0] for x, _ in lines), min(x[-1] for x, _ in lines)
+    grid = np.unique(np.concatenate([x for x, _ in lines]))
+    grid = grid[(grid >= start) & (grid <= end)]
+    if not len(grid):  # runs that never overlap have no common curve: the longest speaks for them
+        lines = [max(lines, key=lambda line: float(line[0][-1]))]
+        grid = lines[0][0]
+    rows = np.stack([np.interp(grid, x, y) for x, y in lines])
+    x, mean, low, high = _thinned(grid, rows.mean(0), rows.min(0), rows.max(0))
+    return Curve(x, mean, low, high)
+
+
+def _thinned(*columns: np.ndarray) -> list[np.ndarray]:
+    """At most so many points, each the mean of its neighbours."""
+    if len(columns[0]) <= MOST_POINTS:
+        return list(columns)
+    return [np.array([part.mean() for part in np.array_split(column, MOST_POINTS)]) for column in columns]
+
+
+def keys(group: Group, *path: str) -> list[str]:
+    """The names that occur under a path in any record: numbers in their order first, then words as they came."""
+    found: dict[str, None] = {}
+    for run in group.runs:
+        for record in run.records:
+            inner = at(*path)(record)
+            found |= dict.fromkeys(inner) if isinstance(inner, dict) else {}
+    return sorted(found, key=lambda name: (0, float(name)) if _is_numeral(name) else (1, 0.0))
+
+
+def _is_numeral(name: str) -> bool:
+    return name.replace(".", "", 1).isdecimal()
+
+
+# Charts: how they look, and their forms as files (PNG, SVG, PDF) and as a part of the page.
+
+INKS: Final = ("#3b82f6", "#f97316", "#10b981", "#e11d48", "#8b5cf6", "#ca8a04", "#06b6d4", "#84807a")
+"""Colours of series: clear of each other on white and on black."""
+FORMATS: Final = ("png", "svg", "pdf")
+WIDTH: Final = 4.4
+"""Inches: at this width words are readable on a phone."""
+Format = Literal["number", "share"]
+Draw = Callable[[Axes], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A figure that can be drawn."""
+
+    name: str
+    """Of its file."""
+    title: str
+    caption: str
+    draw: Draw
+    height: float = 2.9
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """A curve and how it is called."""
+
+    label: str
+    curve: Curve
+    dashed: bool = False
+    ink: int | None = None
+    """Which colour; by default its place among the lines."""
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours of everything but the series."""
+
+    ink: str
+    grid: str
+    ground: str
+
+
+PAPER: Final = Theme("#22262b", "#d9dde2", "#ffffff")
+PAGE: Final = Theme("#010203", "#040506", "#070809")
+"""Stand for the page's own colours, which depend on the reader's theme."""
+
+
+def drawn(chart: Chart, theme: Theme, formats: Sequence[str]) -> list[bytes]:
+    """Draw a chart; its files in the formats asked for."""
+    style: Any = {
+        "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
+        "axes.titlelocation": "left", "svg.fonttype": "none", "svg.hashsalt": chart.name, "pdf.fonttype": 42,
+        "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
+        "xtick.color": theme.ink, "ytick.color": theme.ink, "grid.color": theme.grid,
+        "axes.facecolor": theme.ground, "figure.facecolor": theme.ground,
+        "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
+        "xtick.major.size": 0, "ytick.major.size": 0, "lines.linewidth": 1.6, "legend.frameon": False,
+    }  # fmt: skip
+    with matplotlib.rc_context(style):  # saving too: ticks are made while drawing
+        figure = Figure(figsize=(WIDTH, chart.height), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        axes.set_title(chart.title)
+        chart.draw(axes)
+        _legend(figure, axes)
+        return [_bytes(figure, form) for form in formats]
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    """Below the axes, in as many columns as fit."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) < 2:
+        return
+    columns = max(1, min(len(labels), 62 // (max(map(len, labels)) + 6)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, handlelength=1.4)
+
+
+def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None) -> Draw:
+    """Lines with bands over env steps."""
+
+    def draw(axes: Axes) -> None:
+        for number, line in enumerate(series):
+            ink = INKS[(number if line.ink is None else line.ink) % len(INKS)]
+            x, style = line.curve.x, "--" if line.dashed else "-"
+            axes.plot(x, line.curve.mean, style, color=ink, label=line.label, marker="o" if len(x) < 3 else "", ms=4)
+            if np.any(line.curve.high > line.curve.low):
+                axes.fill_between(x, line.curve.low, line.curve.high, color=ink, alpha=0.18, linewidth=0)
+        _over_steps(axes)
+        _vertical(axes, form, floor)
+
+    return draw
+
+
+def areas(labels: Sequence[str], x: np.ndarray, heights: np.ndarray, form: Format = "share") -> Draw:
+    """Shares on top of each other over env steps; `heights[labels, points]`."""
+
+    def draw(axes: Axes) -> None:
+        inks = shades(len(labels))
+        if len(x) > 1:
+            axes.stackplot(x, heights, labels=labels, colors=inks, linewidth=0, alpha=0.9)
+            axes.set_xlim(x[0], x[-1])
+        else:
+            below = np.cumsum(heights, 0) - heights
+            for label, height, start, ink in zip(labels, heights, below, inks, strict=True):
+                axes.bar([short(x[0])], height, bottom=start, label=label, color=ink, width=0.4)
+        if len(x) > 1:
+            _over_steps(axes)
+        _vertical(axes, form, 0.0)
+
+    return draw
+
+
+def shades(count: int) -> list[Any]:
+    """Colours of neighbours in a stack: the series' own while they last, then a scale."""
+    if count <= len(INKS):
+        return list(INKS[:count])
+    return [matplotlib.colormaps["turbo"](0.06 + 0.88 * n / (count - 1)) for n in range(count)]
+
+
+def bars(groups: Sequence[str], kinds: Sequence[str], values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Draw:
+    """Bars with intervals, one cluster for each kind; arrays are `[groups, kinds]`."""
+
+    def draw(axes: Axes) -> None:
+        width = 0.8 / len(groups)
+        for number, group in enumerate(groups):
+            places = np.arange(len(kinds)) + (number - (len(groups) - 1) / 2) * width
+            spread = np.abs(np.stack([values[number] - low[number], high[number] - values[number]]))
+            ink = INKS[number % len(INKS)]
+            axes.bar(places, values[number], 0.9 * width, color=ink, label=group, alpha=0.85)
+            axes.errorbar(places, values[number], spread, fmt="none", ecolor=axes.xaxis.label.get_color(), lw=1.1)
+        axes.set_xticks(range(len(kinds)), kinds)
+        axes.grid(axis="x", visible=False)
+        axes.set_ylim(0, max(1e-3, min(1.0, 1.15 * float(high.max()))))
+        _vertical(axes, "share", None)
+
+    return draw
+
+
+def dots(groups: Sequence[str], rows: Sequence[str], values: np.ndarray, low: np.ndarray, high: np.ndarray) -> Draw:
+    """A line for each row, a dot with an interval for each group in it; arrays are `[groups, rows]`."""
+
+    def draw(axes: Axes) -> None:
+        for number, group in enumerate(groups):
+            places = np.arange(len(rows)) + (number - (len(groups) - 1) / 2) * 0.6 / len(groups)
+            spread = np.abs(np.stack([values[number] - low[number], high[number] - values[number]]))
+            style = {"fmt": "o", "ms": 3.5, "lw": 1.1, "color": INKS[number % len(INKS)]}
+            axes.errorbar(values[number], places, xerr=spread, label=group, **style)  # type: ignore[arg-type]
+        axes.set_yticks(range(len(rows)), rows, fontsize=8)
+        axes.set_ylim(len(rows) - 0.4, -0.6)
+        axes.set_xlim(-0.02, 1.02)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:.0%}"))
+
+    return draw
+
+
+def _over_steps(axes: Axes) -> None:
+    axes.set_xlabel("env steps")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda steps, _: short(steps) if steps else "0"))
+
+
+def _vertical(axes: Axes, form: Format, floor: float | None) -> None:
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    if form == "share":
+        axes.yaxis.set_major_formatter(FuncFormatter(_per_cent))
+    if floor is not None:
+        axes.set_ylim(bottom=floor)
+
+
+def _per_cent(share: float, _: Any) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def inline_svg(chart: Chart) -> str:
+    """The chart as a part of a page: scales with it, and follows its theme."""
+    text = drawn(chart, PAGE, ("svg",))[0].decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)
+    box = re.search(r'viewBox="([^"]*)"', text)
+    assert box, "a figure tells its size"
+    head = f'<svg viewBox="{box[1]}" role="img" aria-label="{escape(chart.title)}">'
+    text = re.sub(r"<svg [^>]*>", lambda _: head, text, count=1)
+    text = text.replace("'DejaVu Sans'", "system-ui").replace("xlink:href", "href")
+    for mark, colour in ((PAGE.ink, "currentColor"), (PAGE.grid, "var(--line)"), (PAGE.ground, "none")):
+        text = text.replace(mark, colour)
+    return re.sub(r"\n\s*", "\n", text).strip()
+
+
+def save_chart(chart: Chart, folder: Path) -> list[Path]:
+    """Write a chart in every format."""
+    paths = [folder / f"{chart.name}.{form}" for form in FORMATS]
+    for path, content in zip(paths, drawn(chart, PAPER, FORMATS), strict=True):
+        write_whole(path, content)
+    return paths
+
+
+def _bytes(figure: Figure, form: str) -> bytes:
+    buffer = io.BytesIO()
+    undated: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    figure.savefig(buffer, format=form, dpi=200, metadata=undated.get(form))
+    return buffer.getvalue()
+
+
+# Charts of learning: held-out problems, evaluations over time, losses and other signs of health.
+
+BAND: Final = "In all curves over training, lines are means over seeds, and bands reach from the lowest to the highest."
+AGGREGATES: Final = {"mean": "mean", "iqm": "IQM", "median": "median"}
+LOSSES: Final[dict[str, tuple[str, str, Format]]] = {
+    "policy": ("Policy loss", "Mean over the minibatches of a rollout.", "number"),
+    "value": ("Value loss", "Half the squared error of the values, clipped as configured.", "number"),
+    "entropy": ("Entropy", "Of the policy, in nats; six equally likely actions have 1.79.", "number"),
+    "kl": ("KL divergence", "Estimated divergence from the policy that acted.", "number"),
+    "clipped": ("Clipped ratios", "Share of steps whose ratio left the clipping range.", "share"),
+    "gradient_norm": ("Gradient norm", "Before clipping.", "number"),
+    "explained_variance": (
+        "Explained variance",
+        "Of the targets by the values; 1 is all, 0 or less nothing.",
+        "number",
+    ),
+}
+"""Name in the records -> title, caption, form."""
+
+
+def compared(groups: Sequence[Group], *path: str) -> list[Line]:
+    """One line a group, of the number under a path of keys."""
+    found = ((number, group, curve(group, at(*path))) for number, group in enumerate(groups))
+    return [Line(group.name, line, ink=number) for number, group, line in found if line is not None]
+
+
+def held_out(groups: Sequence[Group]) -> Iterator[Chart]:
+    """Solve rates on problems of a run's own kind that it never trains on: of all, and by number of rooms."""
+    limits = sorted({group.config.domain.step_limit for group in groups})
+    within = f"within {' or '.join(map(str, limits))} steps"
+    words = f"Share of held-out problems solved {within}."
+    rooms = sorted({key for group in groups for key in keys(group, "held_out") if key != "all"}, key=_room_count)
+    if len(groups) == 1:
+        series = [Line(_rooms(key), line) for key in rooms if (line := curve(groups[0], at("held_out", key)))]
+        everything = curve(groups[0], at("held_out", "all"))
+        series += [Line("all", everything, dashed=True, ink=7)] if everything else []
+        if series:
+            yield Chart("held-out", "Held-out problems", words, lines(series, "share", 0.0))
+        return
+    for key in ("all", *(rooms if len(rooms) > 1 else ())):
+        if series := compared(groups, "held_out", key):
+            title = "Held-out problems" + (f", {_rooms(key)}" if key != "all" else "")
+            yield Chart(f"held-out-{key.replace('_', '-')}", title, words, lines(series, "share", 0.0))
+
+
+def _room_count(key: str) -> int:
+    return int(key.rpartition("_")[2]) if key.rpartition("_")[2].isdecimal() else 0
+
+
+def _rooms(key: str) -> str:
+    count = _room_count(key)
+    return f"{count} room{'s' * (count != 1)}"
+
+
+def over_time(groups: Sequence[Group]) -> Iterator[Chart]:
+    """Evaluations of the policies that were kept along the way, a chart for each set."""
+    names = dict.fromkeys(name for group in groups for run in group.runs for name in run.over_time)
+    for name in names:
+        told = next(run.over_time[name] for group in groups for run in group.runs if name in run.over_time)
+        limit = told.get("set", {}).get("step_limit", "?")
+        found = [
+            (number, group, kind, line)
+            for number, group in enumerate(groups)
+            for kind in (AGGREGATES if len(groups) == 1 else ("mean",))
+            if (line := _over_time(group, name, kind)) is not None
+        ]
+        alone = len(groups) == 1
+        series = [
+            Line(AGGREGATES[kind] if alone else group.name, line, ink=None if alone else number)
+            for number, group, kind, line in found
+        ]
+        what = "Solve rate" if alone else "Mean solve rate"
+        words = f"{what} on the set {name} within {limit} steps, of policies kept on the way."
+        if series:
+            yield Chart(f"over-time-{name}", f"{name} over time", words, lines(series, "share", 0.0))
+
+
+def _over_time(group: Group, name: str, kind: str) -> Curve | None:
+    told = [run.over_time[name]["points"] for run in group.runs if name in run.over_time]
+    return join([line for entry in told if (line := points(entry, at(kind))) is not None])
+
+
+def diagnostics(groups: Sequence[Group]) -> Iterator[Chart]:
+    """Losses, solve rates while training, the buffer and the speed."""
+    for name, (title, words, form) in LOSSES.items():
+        if series := compared(groups, "losses", name):
+            yield Chart(f"loss-{name.replace('_', '-')}", title, words, lines(series, form))
+    by_kind: tuple[tuple[str, str, Format, str], ...] = (
+        ("solve_rate", "Solved while training", "share", "Share of episodes solved"),
+        ("score", "Score", "number", "Mean score of the problems"),
+    )
+    for what, title, form, words in by_kind:
+        yield from _by_kind(groups, what, title, form, words)
+    if series := compared(groups, "buffer", "fill"):
+        yield Chart("buffer", "Problems in the buffer", "How many problems it holds.", lines(series, "number", 0.0))
+    if series := compared(groups, "steps_per_second"):
+        yield Chart(
+            "speed", "Speed", "Env steps a second, evaluation-only ones included.", lines(series, "number", 0.0)
+        )
+
+
+def _by_kind(groups: Sequence[Group], what: str, title: str, form: Format, words: str) -> Iterator[Chart]:
+    """One chart with the kinds of batches as lines; of several groups one chart for each kind."""
+    if len(groups) == 1:
+        found = ((kind, curve(groups[0], at(what, kind))) for kind in keys(groups[0], what))
+        series = [Line(kind, line) for kind, line in found if line is not None]
+        caption = f"{words}, by kind of batch."
+        if series:
+            yield Chart(what.replace("_", "-"), title, caption, lines(series, form))
+        return
+    for kind in dict.fromkeys(key for group in groups for key in keys(group, what)):
+        caption = f"{words}, {kind} problems."
+        if series := compared(groups, what, kind):
+            yield Chart(f"{what.replace('_', '-')}-{kind}", f"{title}: {kind}", caption, lines(series, form))
+
+
+# Charts of what the teachers replayed: how large, how many solvable, how they were made, which were solved.
+
+MEANS: Final = {
+    "states": ("States", "States of the task, terminal ones included"),
+    "rooms": ("Rooms", "Rooms of the level"),
+    "objects": ("Objects", "Objects in the level, doors included"),
+    "paths": ("Paths", "Paths to acceptance in the task"),
+    "path_length": ("Path length", "Transitions on a path to acceptance"),
+    "edits": ("Edits", "Edits that made the problem from its parent, 0 for sampled ones"),
+    "generation": ("Generation", "Sequences of edits since the problem was sampled"),
+}
+"""Name in the records -> title, what the mean is of."""
+WEIGHTED: Final = "mean weighted by replay probability"
+MOST_KINDS: Final = 12
+"""Buckets told apart in a stack."""
+
+
+def means(groups: Sequence[Group]) -> Iterator[Chart]:
+    """The size of what is replayed, over time."""
+    for name, (title, words) in MEANS.items():
+        if series := compared(groups, "curriculum", name):
+            caption = f"{words}; {WEIGHTED}."
+            yield Chart(f"curriculum-{name.replace('_', '-')}", title, caption, lines(series))
+
+
+def solvable(groups: Sequence[Group]) -> Iterator[Chart]:
+    """How many problems of the buffer can be solved, by the relaxed check."""
+    series: list[Line] = []
+    for number, group in enumerate(groups):
+        prefix = f"{group.name}, " if len(groups) > 1 else ""
+        for key, label in (("solvable", "buffer"), ("solvable_replayed", "replayed")):
+            if (line := curve(group, at("curriculum", key))) is not None:
+                series.append(Line(prefix + label, line, dashed=key != "solvable", ink=number))
+    if series:
+        words = "Share of problems that the relaxed check finds solvable: of the whole buffer, and of what is replayed."
+        yield Chart("curriculum-solvable", "Solvable problems", words, lines(series, "share"))
+
+
+def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
+    """What has many parts, a chart for each group: kinds and numbers of edits, shares of sizes, solved by size."""
+    for group in groups:
+        suffix = f"-{_file_name(group.name)}" if len(groups) > 1 else ""
+        whose = f": {group.name}" if len(groups) > 1 else ""
+        if drawn := _stack(group, "curriculum", "edit_kinds"):
+            words = "Share of each kind among the edits of the problems, weighted by replay probability."
+            yield Chart(f"edit-kinds{suffix}", f"Edits by kind{whose}", words, drawn, 3.4)
+        for what, title in (
+            ("edits", "Edits by number"),
+            ("rooms", "Shares of rooms"),
+            ("states", "Shares of states"),
+            ("objects", "Shares of objects"),
+        ):
+            if drawn := _stack(group, "curriculum", "shares", what):
+                words = f"Share of problems with so many {what}, weighted by replay probability."
+                yield Chart(f"shares-{what}{suffix}", f"{title}{whose}", words, drawn, 3.2)
+        for what in ("rooms", "states"):
+            found = [
+                (key, curve(group, at("curriculum", "solved", what, key)))
+                for key in keys(group, "curriculum", "solved", what)
+            ]
+            series = [
+                Line(f"{key} {what if key != '1' else what[:-1]}", line) for key, line in found if line is not None
+            ]
+            if series:
+                words = f"Share of attempts at problems in the buffer that were solved, by number of {what}."
+                yield Chart(f"solved-{what}{suffix}", f"Solved by {what}{whose}", words, lines(series, "share", 0.0))
+
+
+def _stack(group: Group, *path: str) -> Draw | None:
+    """Shares on top of each other; a bucket that a snapshot does not name was empty then."""
+    names = keys(group, *path)
+    if not names:
+        return None
+    rows = [curve(group, partial(_share, path, name)) for name in names]
+    known = [(name, row) for name, row in zip(names, rows, strict=True) if row is not None]
+    labels, heights = _few([name for name, _ in known], np.stack([row.mean for _, row in known]))
+    return areas([label.replace("_", " ") for label in labels], known[0][1].x, heights)
+
+
+def _share(path: tuple[str, ...], name: str, record: Plain) -> float | None:
+    shares = at(*path)(record)
+    return shares.get(name, 0.0) if isinstance(shares, dict) else None
+
+
+def _few(labels: list[str], heights: np.ndarray) -> tuple[list[str], np.ndarray]:
+    """Buckets that are numbers, where there are many, in a few ranges."""
+    if len(labels) <= MOST_KINDS or not all(label.isdecimal() for label in labels):
+        return labels, heights
+    parts = np.array_split(np.arange(len(labels)), MOST_KINDS // 2)
+    names = [labels[p[0]] if len(p) == 1 else f"{labels[p[0]]}–{labels[p[-1]]}" for p in parts]
+    return names, np.stack([heights[p].sum(0) for p in parts])
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
+
+
+def charts(groups: Sequence[Group]) -> list[Chart]:
+    """All of them."""
+    return [*means(groups), *solvable(groups), *by_group(groups)]

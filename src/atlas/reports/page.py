@@ -1,0 +1,348 @@
+"""The page: sections in order, each from files alone; what is missing is said with the command that provides it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from importlib.resources import files
+from typing import Final
+
+import jax
+import numpy as np
+
+from atlas.config import DRConfig
+from atlas.errors import AtlasError
+from atlas.reports import figures, results
+from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
+from atlas.reports.figures import Chart, inline_svg
+from atlas.reports.reading import Group, Plain, Run, nearest_preset, teacher_name
+from atlas.reports.results import Evaluated, evaluated
+from atlas.reports.tables import Cell, Number, Table, to_html
+from atlas.runs.display import clock, short
+from atlas.runs.snapshots import spread
+from atlas.runs.store import Bulk, load_bulk
+from atlas.settings import dump
+from atlas.types import Problem
+from atlas.ued.curriculum import ancestry
+
+# Problems on the page: levels whose cells are drawn once for all of them, and machines.
+
+
+# A gallery of generated problems through time: what the teacher replayed, and where it came from.
+
+CARDS: Final = 4
+"""Examples of one moment."""
+MOMENTS, FEWEST_MOMENTS = 6, 2
+MOST_CARDS: Final = 48
+"""On the whole page: it must stay small enough to be sent around."""
+
+
+def gallery(groups: Sequence[Group]) -> tuple[str, list[str]]:
+    """The gallery as HTML, and sentences about what could not be read."""
+    runs = [(group, run) for group in groups if (run := next((r for r in group.runs if r.snapshots), None))]
+    runs = runs[: MOST_CARDS // (CARDS * FEWEST_MOMENTS)]
+    notes: list[str] = []
+    moments = min(MOMENTS, MOST_CARDS // (CARDS * max(1, len(runs))))
+    parts = [_of_run(group, run, moments, len(groups) > 1, notes) for group, run in runs]
+    return "".join(parts), notes
+
+
+def _of_run(group: Group, run: Run, moments: int, named: bool, notes: list[str]) -> str:
+    rows = []
+    for number in spread(len(run.snapshots), moments):
+        path = run.snapshots[number]
+        try:
+            rows.append(_moment(load_bulk(path)))
+        except (AtlasError, OSError, KeyError, TypeError) as error:
+            notes.append(f"{path} could not be shown ({error})")
+    title = f"<h3>{escape(group.name)}</h3>" if named else ""
+    return title + "".join(rows)
+
+
+def _moment(bulk: Bulk) -> str:
+    """The examples of one snapshot."""
+    facts: list[Plain] = bulk.settings["examples"]
+    chosen = spread(min(len(bulk), len(facts)), CARDS)
+    cards = "".join(_card(_one(bulk.problems, int(n)), facts[n]) for n in chosen)
+    return f'<h4>after {short(bulk.settings["steps"])} env steps</h4><div class="cards">{cards}</div>\n'
+
+
+def _one(problems: Problem, number: int) -> Problem:
+    chosen: Problem = jax.tree.map(lambda leaf: np.asarray(leaf)[number], problems)
+    return chosen
+
+
+def _card(problem: Problem, fact: Plain) -> str:
+    return (
+        f'<article class="card"><div class="paper level">{level_svg(problem.level)}</div>'
+        f'<div class="paper machine">{task_svg(problem.task)}</div>'
+        f"{task_words(problem.task)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
+    )
+
+
+def _facts(fact: Plain) -> str:
+    played = f"solved {fact['solves']:,} of {fact['attempts']:,}" if fact["attempts"] else "not played yet"
+    return f"replayed with probability {fact['probability']:.2%}, {played}, score {fact['score']:.3g}"
+
+
+def _lineage(fact: Plain) -> str:
+    """Where it came from; the edits are told when asked for."""
+    if not fact["edits"]:
+        return f"<p class='dim'>{escape(ancestry(fact))}</p>"
+    edits = "".join(f"<li>{escape(str(edit))}</li>" for edit in fact["edits"])
+    count = len(fact["edits"])
+    title = f"generation {fact['generation']}, {count} edit{'s' * (count != 1)} from problem {fact['parent']:,}"
+    return f"<details><summary>{escape(title)}</summary><ol>{edits}</ol></details>"
+
+
+# The page: sections in order, each from files alone; what is missing is said with the command that provides it.
+
+MOST_ROWS: Final = 300
+"""Rows of a table on the page; files have all of them."""
+
+
+@dataclass
+class Report:
+    """Everything a report is made of; the page, the figures and the tables are written from it."""
+
+    groups: list[Group]
+    episodes_each: int = 4
+    sets: list[Evaluated] = field(init=False)
+    missing: list[str] = field(default_factory=list)
+    """Sentences about what is left out, and why."""
+
+    def __post_init__(self) -> None:
+        self.sets = evaluated(self.groups)
+
+    @property
+    def runs(self) -> list[Run]:
+        return [run for group in self.groups for run in group.runs]
+
+    def charts(self) -> dict[str, list[Chart]]:
+        """All figures by section."""
+        return {
+            "learning": [*figures.held_out(self.groups), *figures.over_time(self.groups)],
+            "evaluation": [chart for one in self.sets for chart in results.charts(one)],
+            "curriculum": figures.charts(self.groups),
+            "losses": [*figures.diagnostics(self.groups)],
+        }
+
+    def tables(self) -> list[Table]:
+        """All tables."""
+        return [run_table(self.groups), *(table for one in self.sets for table in results.tables(one))]
+
+
+def run_table(groups: Sequence[Group]) -> Table:
+    """What the runs are."""
+    who, what = ("run", "settings", "teacher", "seed"), ("pairing", "rooms", "tasks", "step limit", "environments")
+    columns = (*who, *what, "env steps", "hours", "held out")
+    return Table("runs", "The runs.", columns, [_run_row(group, run) for group in groups for run in group.runs])
+
+
+def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
+    config, last = run.config, run.last
+    held_out = next((r["held_out"]["all"] for r in reversed(run.records) if "held_out" in r), None)
+    rooms = " ".join(map(str, config.domain.rooms))
+    hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
+    return (
+        run.name, preset_words(group), teacher_name(config), config.run.seed, config.pairing.how, rooms,
+        config.tasks.sampler, config.domain.step_limit, config.run.num_envs, last.get("steps"), hours,
+        None if held_out is None else Number(float(held_out)),
+    )  # fmt: skip
+
+
+def preset_words(group: Group) -> str:
+    """The preset that the settings come from, and how many were changed."""
+    name, changed = nearest_preset(group.config)
+    if not name:
+        return "own"
+    return name if not changed else f"{name} + {len(changed)} change{'s' * (len(changed) > 1)}"
+
+
+def page(report: Report) -> str:
+    """The whole page. What had to be left out is noted in the report."""
+    drawn = report.charts()
+    tables = report.tables()
+    sections = [
+        ("runs", "Runs", _runs(report, tables[0])),
+        ("learning", "Learning", _learning(report, drawn["learning"])),
+        ("evaluation", "Evaluation", _evaluation(report, drawn["evaluation"], tables[1:])),
+        ("episodes", "Episodes", _episodes(report)),
+        ("curriculum", "Curriculum", _curriculum(report, drawn["curriculum"])),
+        ("gallery", "Gallery", _gallery(report)),
+        ("losses", "Losses and diagnostics", _losses(report, drawn["losses"])),
+        ("settings", "Settings", _settings(report.groups)),
+    ]
+    return _document(report, sections)
+
+
+def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
+    names = ", ".join(group.name for group in report.groups)
+    links = "".join(f'<a href="#{key}">{title.split()[0]}</a>' for key, title, _ in sections)
+    body = "".join(f'<section id="{key}"><h2>{title}</h2>\n{content}</section>\n' for key, title, content in sections)
+    count = len(report.runs)
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{sprite()}\n"
+        f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p></header>'
+        f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
+        f"<script>{_asset('page.js')}</script></body></html>\n"
+    )
+
+
+def _asset(name: str) -> str:
+    return files("atlas.reports").joinpath(name).read_text(encoding="utf-8")
+
+
+def _charts(charts: Iterable[Chart]) -> str:
+    figures = "".join(
+        f"<figure>{inline_svg(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>\n" for chart in charts
+    )
+    return f'<div class="charts">{figures}</div>' if figures else ""
+
+
+def _absent(report: Report, sentence: str) -> str:
+    """A sentence in place of a part; commands in it stand between backquotes."""
+    report.missing.append(sentence)
+    parts = sentence.split("`")
+    words = "".join(f"<code>{escape(p)}</code>" if n % 2 else escape(p) for n, p in enumerate(parts))
+    return f'<p class="missing">{words}</p>'
+
+
+def _scroll(table: Table) -> str:
+    cut = len(table.rows) > MOST_ROWS
+    more = f'<p class="dim">The first {MOST_ROWS} of {len(table.rows)} rows; --tables writes all.</p>' if cut else ""
+    return f'<div class="scroll">{to_html(table, MOST_ROWS)}</div>{more}'
+
+
+def _runs(report: Report, table: Table) -> str:
+    notes = [sentence for run in report.runs for sentence in run.notes]
+    band = f'<p class="dim">{figures.BAND}</p>' if any(len(group.runs) > 1 for group in report.groups) else ""
+    return "".join([*map(_group_line, report.groups), _scroll(table), band, *(_absent(report, note) for note in notes)])
+
+
+def _group_line(group: Group) -> str:
+    """A sentence about the runs of a group."""
+    name, changed = nearest_preset(group.config)
+    last = group.runs[0].last
+    trained = f", {short(last['steps'])} env steps in {clock(last['seconds'])}" if "seconds" in last else ""
+    seeds = ", ".join(str(run.config.run.seed) for run in group.runs)
+    origin = f"preset <code>{escape(name)}</code>" if name else "settings of its own"
+    changes = f" with {', '.join(f'<code>{escape(change)}</code>' for change in changed)}" if changed else ""
+    plural = "s" * (len(group.runs) > 1)
+    what = f"{teacher_name(group.config)}, {origin}{changes}; seed{plural} {seeds}{trained}"
+    return f"<p><b>{escape(group.name)}</b>: {what}.</p>"
+
+
+def _command_for(report: Report) -> str:
+    return str(report.runs[0].path)
+
+
+def _learning(report: Report, charts: Sequence[Chart]) -> str:
+    parts = [_charts(charts)]
+    run = _command_for(report)
+    if not any(chart.name.startswith("held-out") for chart in charts):
+        parts.append(
+            _absent(report, f"No solve rates on held-out problems yet: `atlas resume {run}` goes on and writes them.")
+        )
+    if not any(chart.name.startswith("over-time") for chart in charts):
+        parts.append(
+            _absent(report, f"No evaluation over time: `atlas eval {run} --problems hand --over-time` makes one.")
+        )
+    return "".join(parts)
+
+
+def _evaluation(report: Report, charts: Sequence[Chart], tables: Sequence[Table]) -> str:
+    if not report.sets:
+        sentence = f"No evaluation yet: `atlas eval {_command_for(report)} --problems hand` makes one."
+        return _absent(report, sentence)
+    parts = []
+    for one in report.sets:
+        own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
+        listed = [table for table in tables if table.name.removeprefix(table.name.split("-")[0] + "-") == one.name]
+        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own)}")
+        parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
+    return "".join(parts)
+
+
+def _about(one: Evaluated) -> str:
+    about = one.about
+    how = "the likeliest actions" if about.get("greedy") else "actions drawn"
+    return (
+        f"{about.get('problems', '?')} problems, {about.get('attempts', '?')} attempts each within {one.limit}, {how}; "
+        f"set {str(about.get('hash', '?'))[:12]}."
+    )
+
+
+def _notes_on(report: Report, one: Evaluated) -> str:
+    """Runs that lack this evaluation, or were put to another set of the same name."""
+    entries = [run for result in one.results for run, _ in result.entries]
+    hashes = {run.evaluations[one.name]["set"].get("hash") for run in entries}
+    parts = []
+    if len(hashes) > 1:
+        parts.append(
+            _absent(report, f"The runs were evaluated on different sets called {one.name}: do not compare them.")
+        )
+    for run in report.runs:
+        if run not in entries:
+            sentence = f"{run.name} was not evaluated on it: `atlas eval {run.path} --problems {one.name}`"
+            parts.append(_absent(report, sentence))
+    return "".join(parts)
+
+
+def _listed(table: Table) -> str:
+    search = '<input class="filter" type="search" placeholder="filter, e.g. keys rooms-4" aria-label="filter rows">'
+    return f"<div><h4>{escape(table.title)}</h4>{search if len(table.rows) > 12 else ''}{_scroll(table)}</div>"
+
+
+def _episodes(report: Report) -> str:
+    content, notes = episodes(report.sets, report.runs, report.episodes_each)
+    parts = [content, *(_absent(report, note) for note in notes)]
+    if not content and not notes:
+        run = _command_for(report)
+        sentence = f"No episodes: `atlas eval {run} --problems hand` finds the best and worst problems"
+        parts.append(_absent(report, f"{sentence}; `atlas watch {run} PROBLEM` shows one."))
+    return "".join(parts)
+
+
+def _curriculum(report: Report, charts: Sequence[Chart]) -> str:
+    if charts:
+        return _charts(charts)
+    return _absent(
+        report,
+        f"No curriculum snapshots in the metrics: `atlas resume {_command_for(report)}` writes them as it goes on.",
+    )
+
+
+def _gallery(report: Report) -> str:
+    content, notes = gallery(report.groups)
+    parts = [content, *(_absent(report, note) for note in notes)]
+    if not content and not notes:
+        parts.append(
+            _absent(
+                report, f"No snapshots of problems: `atlas resume {_command_for(report)}` writes them as it goes on."
+            )
+        )
+    elif any(isinstance(group.config.teacher, DRConfig) for group in report.groups):
+        parts.insert(0, '<p class="dim">DR keeps no problems: its examples are new ones, as it proposed them.</p>')
+    return "".join(parts)
+
+
+def _losses(report: Report, charts: Sequence[Chart]) -> str:
+    if charts:
+        return _charts(charts)
+    return _absent(report, f"No metrics yet: `atlas resume {_command_for(report)}` writes them.")
+
+
+def _settings(groups: Sequence[Group]) -> str:
+    return "".join(_config(group) for group in groups)
+
+
+def _config(group: Group) -> str:
+    return f"<details><summary>{escape(group.name)}</summary><pre>{escape(dump(group.config))}</pre></details>"
+
+
+def all_charts(report: Report) -> Iterator[Chart]:
+    """Every figure once."""
+    for charts in report.charts().values():
+        yield from charts

@@ -1,0 +1,155 @@
+"""What run folders hold, read without failing: a file that is missing or damaged costs its part of the report only."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from atlas.config import ACCELConfig, Config, DRConfig, PLRConfig
+from atlas.errors import AtlasError
+from atlas.evaluation.results import FOLDER, OVER_TIME, read_evaluation
+from atlas.presets import PRESETS
+from atlas.runs.folder import find
+from atlas.runs.metrics import read
+from atlas.settings import show, to_plain
+
+BOOKKEEPING: Final = ("run.seed", "run.snapshot_every", "run.checkpoint_every", "run.keep")
+"""Settings that do not tell two experiments apart."""
+FEW: Final = 8
+"""A config that differs from a preset in more settings than this is one of its own."""
+
+Plain = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """All that a report needs to know of one run."""
+
+    path: Path
+    name: str
+    config: Config
+    records: list[Plain]
+    """The lines of its metrics file."""
+    evaluations: dict[str, Plain]
+    """By the name of the set."""
+    over_time: dict[str, Plain]
+    snapshots: tuple[Path, ...]
+    notes: tuple[str, ...]
+    """Sentences about what could not be read."""
+
+    @property
+    def last(self) -> Plain:
+        """Its last record; empty if there is none."""
+        return self.records[-1] if self.records else {}
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs of the same settings, which differ by their seeds: one curve in every figure."""
+
+    name: str
+    runs: tuple[Run, ...]
+
+    @property
+    def config(self) -> Config:
+        """The settings they share."""
+        return self.runs[0].config
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Every run once, under names that tell them apart."""
+    unique = list(dict.fromkeys(Path(path) for path in paths))
+    return [_read_run(path, name) for path, name in zip(unique, _names(unique), strict=True)]
+
+
+def _read_run(path: Path, name: str) -> Run:
+    folder = find(path)
+    notes: list[str] = []
+    told = _read_evaluations(path / FOLDER, notes)
+    return Run(
+        path=path,
+        name=name,
+        config=folder.config(),
+        records=[record for record in read(folder.metrics_file) if isinstance(record.get("steps"), int | float)],
+        evaluations={stem: content for stem, content in told.items() if content.get("runs")},
+        over_time={stem.removesuffix(OVER_TIME): content for stem, content in told.items() if content.get("points")},
+        snapshots=tuple(sorted(folder.snapshots.glob("*.npz"))),
+        notes=tuple(notes),
+    )
+
+
+def _read_evaluations(folder: Path, notes: list[str]) -> dict[str, Plain]:
+    """By the name of the file; what cannot be read is noted."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        try:
+            found[file.stem] = read_evaluation(file)
+        except AtlasError as error:
+            notes.append(str(error))
+    return found
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """The last part of each path; as many parts as it takes to tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    return [str(path) for path in paths]
+
+
+def group_runs(runs: Iterable[Run]) -> list[Group]:
+    """Runs of equal settings together, in the order in which they were given."""
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        settings = {key: value for key, value in flat(to_plain(run.config)) if key not in BOOKKEEPING}
+        found.setdefault(json.dumps(settings), []).append(run)
+    names: list[str] = []
+    for members in found.values():
+        name = _group_name(members)
+        names.append(name if name not in names else f"{name} ({len(names) + 1})")
+    return [Group(name, tuple(members)) for name, members in zip(names, found.values(), strict=True)]
+
+
+def _group_name(runs: Sequence[Run]) -> str:
+    if len(runs) == 1:
+        return runs[0].name
+    first, last = min(run.name for run in runs), max(run.name for run in runs)
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    shared = first[:same].rstrip("-_./ 0123456789").removesuffix("seed").rstrip("-_./ ")
+    return shared or nearest_preset(runs[0].config)[0] or teacher_name(runs[0].config)
+
+
+def flat(plain: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Settings by their dotted names."""
+    for key, value in plain.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def nearest_preset(config: Config) -> tuple[str, list[str]]:
+    """The preset that a config comes from, and what was changed, as `run.total_steps = 100`; an empty name if none."""
+    own = dict(flat(to_plain(config)))
+    best, fewest = "", [""] * (FEW + 1)
+    for name, preset in PRESETS.items():
+        theirs = dict(flat(to_plain(preset.config)))
+        keys = [key for key in own.keys() | theirs.keys() if own.get(key) != theirs.get(key)]
+        changed = [f"{key} = {show(own.get(key))}" for key in sorted(keys) if key not in BOOKKEEPING]
+        if len(changed) < len(fewest):
+            best, fewest = name, changed
+    return best, fewest if best else []
+
+
+def teacher_name(config: Config) -> str:
+    """As the paper calls it."""
+    teacher = config.teacher
+    if isinstance(teacher, DRConfig):
+        return "DR"
+    if isinstance(teacher, ACCELConfig):
+        return "ACCEL-0" if config.pairing.minimal else "ACCEL"
+    assert isinstance(teacher, PLRConfig)
+    return "PLR" if teacher.train_on_new else "PLR⊥"

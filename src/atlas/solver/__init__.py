@@ -1,1 +1,0 @@
-"""Can it be done? The paper's check for thousands of problems at once, and verdicts with proof for single ones."""
