@@ -134,22 +134,24 @@ def _is_file(path: Path) -> bool:
 def _write_drawings(task: Any, vocabulary: Any, args: Args) -> None:
     if args.svg is None and args.png is None:
         return
+    from atlas.domains.minigrid.draw import sign
     from atlas.runs.store import write_whole
-    from atlas.show import media
-    from atlas.tasks.draw import draw_task, svg_task
+    from atlas.show import canvas, media
+    from atlas.tasks.bridge import unpack
+    from atlas.tasks.draw import task_drawing
 
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
+    drawing = task_drawing(unpack(task), vocabulary, sign)
     if args.svg is not None:
-        write_whole(args.svg, svg_task(task, vocabulary))
+        write_whole(args.svg, canvas.svg(drawing))
     if args.png is not None:
-        media.save_picture(draw_task(task, vocabulary, scale=args.scale), args.png)
+        media.save_picture(canvas.pixels(drawing, args.scale), args.png)
 
 
 def _print(task: Any, vocabulary: Any, findings: "list[Finding]", args: Args) -> None:
     from atlas.tasks.explain import explain
     from atlas.tasks.formats import to_dot, to_hoa
-    from atlas.tasks.terminal import text_task
 
     explanation = explain(task, vocabulary)
     parts = []
@@ -163,9 +165,18 @@ def _print(task: Any, vocabulary: Any, findings: "list[Finding]", args: Args) ->
         parts.append(to_hoa(task, vocabulary, explanation).rstrip())
     if args.check:
         parts.append(_listed(findings) or "nothing odd was found")
-    if not parts:
-        parts = [explanation, text_task(task, vocabulary, colour=sys.stdout.isatty()), _listed(findings)]
-    print("\n\n".join(filter(None, parts)))
+    if parts:
+        print("\n\n".join(parts))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from atlas.domains.minigrid.draw import sign
+    from atlas.tasks.bridge import unpack
+    from atlas.tasks.draw import task_text
+
+    shown = [Text(explanation), task_text(unpack(task), vocabulary, sign), Text(_listed(findings))]
+    Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
 
 
 def _yaml(task: Any, vocabulary: Any) -> str:
