@@ -5,9 +5,10 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 
-from atlas.config import DomainConfig, NetworkConfig, TaskConfig
+from atlas.config import NetworkConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.student.encode import Cells
 from atlas.student.network import Student
@@ -22,7 +23,7 @@ TINY = {
     "view": "dense", "embedding": 3, "filters": (4, 5, 6), "view_width": 8, "graph_layers": 1, "task_width": 8,
     "edge_width": 6, "action_embedding": 3, "recurrent": 10, "head_width": 9,
 }  # fmt: skip
-DOMAIN = Minigrid(DomainConfig(rooms=(1,)))
+DOMAIN = Minigrid(MinigridConfig(rooms=(1,)))
 SEQUENTIAL = formalism(TaskConfig(max_length=3), DOMAIN.vocabulary)[0]
 BALL, SQUARE, KEY = (DOMAIN.vocabulary.ids[f"front_{name}"] + 1 for name in ("ball", "square", "key"))
 HIERARCHY = hierarchy([[(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)], [(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]])

@@ -18,9 +18,10 @@ import numpy as np
 
 from atlas.api import sample_batch, settings
 from atlas.build import Parts, parts
-from atlas.config import Config, PairingConfig, RoomCount
+from atlas.config import Config, PairingConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
+from atlas.domains.minigrid.settings import RoomCount
 from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Examiner

@@ -6,12 +6,12 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Int, Key, UInt8
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, dynamics, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.edits import level_edits
 from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
 from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, minimal_bounds
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.types import Edit
 
 
@@ -19,7 +19,7 @@ from atlas.types import Edit
 class Minigrid:
     """Levels of rooms, doors and objects."""
 
-    config: DomainConfig
+    config: MinigridConfig
 
     num_actions = len(ACTIONS)
     vocabulary = alphabet.VOCABULARY
@@ -71,21 +71,21 @@ class Minigrid:
         return dynamics.as_level(state)
 
 
-def allowed(config: DomainConfig) -> np.ndarray:
+def allowed(config: MinigridConfig) -> np.ndarray:
     """`bool[889]`: which propositions are about objects that the settings allow."""
     states = _door_states(config)
     fits = {thing: _allows(config, states, thing) for thing in alphabet.DESCRIPTORS}
     return np.array([all(fits[thing] for thing in about.objects) for about in PROPOSITIONS])
 
 
-def _allows(config: DomainConfig, states: set[str], thing: Descriptor) -> bool:
+def _allows(config: MinigridConfig, states: set[str], thing: Descriptor) -> bool:
     colour = thing.colour == ANY_COLOUR or COLOURS[thing.colour] in config.colours
     if TYPES[thing.type] == "door":
         return colour and (thing.state == ANY_STATE or DOOR_STATES[thing.state] in states)
     return colour and TYPES[thing.type] in config.types
 
 
-def _door_states(config: DomainConfig) -> set[str]:
+def _door_states(config: MinigridConfig) -> set[str]:
     """The states doors can be in sooner or later: they open and close, but only a key opens a locked one."""
     given: set[str] = set(config.door_states)
     opens = given != {"locked"} or "key" in config.types
