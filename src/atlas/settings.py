@@ -188,7 +188,7 @@ def _section(sections: list[type[Settings]], value: Any, where: str) -> type[Set
     if not by_name:
         if len(sections) == 1:
             return sections[0]
-        by_name = {next(f.default for f in dataclasses.fields(s) if f.name == "name"): s for s in sections}
+        by_name = {str(next(f.default for f in dataclasses.fields(s) if f.name == "name")): s for s in sections}
     if not isinstance(value, dict):
         return next(iter(by_name.values()))
     if value.get("name") not in by_name:

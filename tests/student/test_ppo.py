@@ -133,7 +133,7 @@ def test_a_bandit_is_learnt_in_seconds():
     task = machine([(0, 1, [1], 1.0)], accepting=(1,))
     world = World(Bandit(MinigridConfig()), RewardMachines(sample=lambda *_: task), 1)
     network = students.student(view_width=16, recurrent=16, head_width=16, value_init=0.01).config
-    student = Student(network, Cells(1, 1, 1, 4), 4, students.DOMAIN.vocabulary.features)
+    student = Student(network, Cells(1, 1, (1, 4)), 4, students.DOMAIN.vocabulary.features)
     config = PPOConfig(learning_rate=5e-3, minibatch_envs=16, epochs=2)
     player, learner = Player(world, student, steps), ppo.Learner(student, config, ppo.optimiser(config, 1))
     tasks = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), task)

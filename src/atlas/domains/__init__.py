@@ -1,5 +1,6 @@
-"""The domains: worlds that tasks are carried out in. One row each; nothing of a domain is imported before it is used."""
+"""The domains: worlds that tasks are carried out in. One row each; nothing is imported before it is used."""
 
+import functools
 import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,12 @@ def domain_of(settings: DomainSettings) -> "Domain":
     return find(DOMAINS[settings.name].domain)(settings)
 
 
-def surface_of(name: str | None = None) -> "Surface":
-    """What people need of a domain, the default one if none is named."""
-    return find(DOMAINS[name or next(iter(DOMAINS))].surface)()
+def surface_for(subject: Any) -> "Surface":
+    """The surface of the domain that a problem or a level belongs to."""
+    return surface_of(getattr(subject, "level", subject).domain)
+
+
+@functools.cache
+def surface_of(name: str) -> "Surface":
+    """What people need of a domain."""
+    return find(DOMAINS[name].surface)()

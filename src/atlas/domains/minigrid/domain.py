@@ -1,15 +1,17 @@
 """Minigrid as a domain: the settings bound to the functions."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int, Key, UInt8
+from jaxtyping import Bool, Int, Int32, Key, UInt8
 
 from atlas.domains.minigrid import alphabet, dynamics, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.edits import level_edits
-from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
+from atlas.domains.minigrid.grid import ACTIONS, COLOURS, KINDS, OUTSIDE_CELL, VIEW, Level, State, count_objects
 from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, minimal_bounds
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.types import Edit
@@ -21,8 +23,11 @@ class Minigrid:
 
     config: MinigridConfig
 
-    num_actions = len(ACTIONS)
+    actions = ACTIONS
     vocabulary = alphabet.VOCABULARY
+    view_shape = (VIEW, VIEW)
+    view_fields = (len(KINDS), len(COLOURS))
+    padding = MappingProxyType({"cells": OUTSIDE_CELL})
 
     @property
     def mask(self) -> np.ndarray:
@@ -33,6 +38,15 @@ class Minigrid:
     def edits(self) -> tuple[Edit[Level], ...]:
         """Changes of levels, each a row."""
         return level_edits(self.config)
+
+    @property
+    def strata(self) -> tuple[str, tuple[int, ...]]:
+        """Solve rates are told by number of rooms."""
+        return "rooms", tuple(self.config.rooms)
+
+    def measure(self, level: Level) -> dict[str, Int32[Array, ""]]:
+        """Rooms (0 in free-form levels) and objects, doors included."""
+        return {"rooms": level.rooms.astype(jnp.int32), "objects": count_objects(level.cells)}
 
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""

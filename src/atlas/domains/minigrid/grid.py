@@ -7,7 +7,7 @@ Everything else follows from ROOM_GRID. Tables are indexed by the number of room
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import jax.numpy as jnp
 import numpy as np
@@ -79,6 +79,8 @@ class Level(Struct):
 
     Arrays are padded to a static size with "outside"; smaller levels sit at the top left.
     """
+
+    domain: ClassVar[str] = "minigrid"
 
     cells: UInt8[Array, "rows cols"]
     position: Int8[Array, "2"]
