@@ -54,7 +54,7 @@ def test_at_unchanged_parameters_every_ratio_is_one():
 def test_the_value_loss_is_the_error_of_the_values_predicted_while_acting():
     *_, losses, experience = learnt()
     steps = experience.steps
-    advantage = ppo.gae.advantages(
+    advantage = ppo.advantages(
         steps.reward, steps.value, steps.done, steps.cut_value, experience.last_value, CONFIG.gamma, CONFIG.gae_lambda
     )
     np.testing.assert_allclose(losses.value, 0.5 * np.mean(np.square(advantage)), rtol=1e-4)
