@@ -33,6 +33,8 @@ RATE: Final = "solve_rate"
 """What the best checkpoint is best in: the held-out solve rate, where one was measured."""
 PARAMS: Final = ".params"
 """The names of parameters in a checkpoint begin so."""
+FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
+"""Names of parameters in version 0.1 -> names now."""
 
 
 class CheckpointError(AtlasError):
@@ -162,8 +164,10 @@ def solve_rate(where: Path) -> float:
 def _fitted(where: Path, arrays: Arrays, like: Tree) -> Tree:
     """Arrays by name as a tree; the first that does not fit is named.
 
-    Axes of length 1 do not count: the tasks of earlier versions had no axis for machines.
+    Axes of length 1 do not count: the tasks of version 0.1 had no axis for machines.
     """
+    for former, now in FORMER_NAMES.items():
+        arrays = {name.replace(former, now): array for name, array in arrays.items()}
     expected = blank_arrays(like)
     for name in sorted(arrays.keys() | expected.keys()):
         found, wanted = (table.get(name) for table in (arrays, expected))
