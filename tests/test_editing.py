@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.config import DomainConfig, EditConfig, PairingConfig, TaskConfig
+from atlas.config import DomainConfig, PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import BALL, RED, cell
 from atlas.problems import NO_EDIT, batch_sampler, edit_names, editor
 from atlas.tasks.sample import formalism
 from atlas.types import Edit, Lineage, Partial
+from atlas.ued import EditConfig
 from rules import level_rules, task_rules
 
 DOMAIN = Minigrid(DomainConfig())

@@ -5,22 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from atlas.config import (
-    ACCELConfig,
-    BufferConfig,
     Config,
     DomainConfig,
-    DRConfig,
-    EditConfig,
     NetworkConfig,
     PairingConfig,
-    PLRConfig,
     PPOConfig,
     RunConfig,
     StudentConfig,
     TaskConfig,
-    TeacherConfig,
 )
 from atlas.errors import AtlasError, nearest
+from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig, PLRConfig, TeacherConfig
 
 
 @dataclass(frozen=True)
@@ -136,7 +131,7 @@ than trained on; a batch is small, so no problem should stand in it twice."""
 def small(teacher: str, buffer: int, domain: DomainConfig, tasks: TaskConfig, run: RunConfig) -> Config:
     """An experiment for a small machine: independent sampling, a small network, many small gradient steps."""
     settings, minimal = SMALL_TEACHERS[teacher]
-    if not isinstance(settings, DRConfig):
+    if isinstance(settings, PLRConfig):
         settings = replace(settings, buffer=BufferConfig(capacity=buffer, replacement=False))
     return Config(
         domain=domain,

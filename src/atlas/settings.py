@@ -70,6 +70,11 @@ class Settings:
     def check(self) -> None:
         """What must hold between fields."""
 
+    @classmethod
+    def variants(cls) -> "dict[str, type[Settings]]":
+        """The classes that a section of this type may have, by its `name`; empty: only this one."""
+        return {}
+
 
 def _fits(value: Any, hint: Any) -> bool:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -151,24 +156,16 @@ def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
 
 
 def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
-    sections = [t for t in (hint, *typing.get_args(hint)) if isinstance(t, type) and issubclass(t, Settings)]
-    if sections:
-        return from_plain(_section(sections, value, where), value, where)
+    if isinstance(hint, type) and issubclass(hint, Settings):
+        variants = hint.variants()
+        if not variants or not isinstance(value, dict):
+            return from_plain(hint, value, where)
+        name: Any = value.get("name")
+        require(name in variants, f"{where}.name", name, f"one of {', '.join(variants)} is needed")
+        return from_plain(variants[name], value, where)
     if isinstance(value, list):
         return tuple(_from_plain_value(None, v, where) for v in value)
     return value
-
-
-def _section(sections: list[type[Settings]], value: Any, where: str) -> type[Settings]:
-    """Which class a section is: among several, its `name` says."""
-    if len(sections) == 1 or not isinstance(value, dict):
-        return sections[0]
-    by_name = {next(f.default for f in dataclasses.fields(s) if f.name == "name"): s for s in sections}
-    if value.get("name") not in by_name:
-        raise ConfigError(
-            f"{where}.name = {show(value.get('name'))} is not allowed: one of {', '.join(map(str, by_name))} is needed"
-        )
-    return by_name[value["name"]]
 
 
 def dump(settings: Settings) -> str:

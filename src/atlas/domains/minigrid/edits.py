@@ -1,10 +1,10 @@
 """Small changes of levels (the paper, Appendix D), one row each.
 
-What an edit leaves in the lineage are places, written `100 * row + column`, and cells; see each edit.
+What an edit leaves in the lineage are places (row and column, packed) and cells; see each edit.
 Objects are counted in the grid: a carried one is left alone. A level that follows no layout keeps its walls.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -18,9 +18,11 @@ from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8, UInt32
 from atlas.chance import WORD, below, edit_draws, pack_rows, pick, pick_bit, pick_cell
 from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
+    COLOURS,
     DOORS,
     FLOOR_CELL,
     INDEXED,
+    KINDS,
     MOVABLE,
     PITCH,
     ROOM_GRID,
@@ -31,7 +33,7 @@ from atlas.domains.minigrid.grid import (
     layouts,
 )
 from atlas.domains.minigrid.sample import door_cells, movable_cells
-from atlas.types import Edit
+from atlas.types import Edit, pack_pair, unpack_pair
 
 # Growing and shrinking a level by a row or a column of rooms: 1 - 2 - 4 - 6 - 9, alternately across and down.
 #
@@ -177,11 +179,6 @@ def _arguments(side: Int32[Array, ""], rooms: Int32[Array, ""]) -> Int16[Array, 
     return jnp.stack([side, rooms, jnp.int32(-1)]).astype(jnp.int16)
 
 
-# Small changes of levels (the paper, Appendix D), one row each.
-#
-# What an edit leaves in the lineage are places, written `100 * row + column`, and cells; see each edit.
-# Objects are counted in the grid: a carried one is left alone. A level that follows no layout keeps its walls.
-
 Changed = tuple[Level, Int16[Array, "3"]]
 
 
@@ -258,7 +255,7 @@ def _other(u: Float32[Array, ""], choices: UInt8[Array, "n"], current: UInt8[Arr
 def _arguments_edits(level: Level, at: Int32[Array, ""] | int, to: Int32[Array, ""] | int, what: Array | int) -> Array:
     """The record of an edit: two places (-1 for none) and a number."""
     columns = level.cells.shape[1]
-    places = [jnp.where(jnp.asarray(p) < 0, -1, 100 * (jnp.asarray(p) // columns) + p % columns) for p in (at, to)]
+    places = [jnp.where(jnp.asarray(p) < 0, -1, pack_pair(jnp.asarray(p) // columns, p % columns)) for p in (at, to)]
     return jnp.stack([*places, jnp.asarray(what, jnp.int32)]).astype(jnp.int16)
 
 
@@ -349,3 +346,35 @@ def _replace(
     at = pick_cell(u[1], _changeable(level.cells, mask, choices))
     thing = _other(u[2], choices, level.cells.reshape(-1)[at])
     return level.replace(cells=_put(level.cells, at, thing)), _arguments_edits(level, at, -1, thing)
+
+
+def tell_edit(name: str, arguments: Sequence[int]) -> str | None:
+    """What a level edit did, from its arguments in the lineage: `red ball at 3,4`. None for any other edit."""
+
+    def place(argument: int) -> str:
+        row, column = unpack_pair(argument)
+        return f"{row},{column}"
+
+    def thing(code: int) -> str:
+        kind, colour = divmod(code, 8)
+        shape, _, door_state = KINDS[kind].partition("_")
+        return " ".join(filter(None, (door_state, COLOURS[colour], shape)))
+
+    first, second, third = arguments
+    match name:
+        case "move_agent":
+            return f"to {place(second)}, facing {('up', 'right', 'down', 'left')[third]}"
+        case "move_object":
+            return f"{thing(third)} from {place(first)} to {place(second)}"
+        case "add_object":
+            return f"{thing(third)} at {place(second)}"
+        case "remove_object":
+            return f"{thing(third)} from {place(first)}"
+        case "replace_object" | "replace_door":
+            return f"{thing(third)} at {place(first)}"
+        case "add_rooms":
+            return f"{'before' if first == BEFORE else 'after'}, {second} rooms now"
+        case "remove_rooms":
+            words = "rooms" if second > 1 else "room"
+            return f"{'before' if first == BEFORE else 'after'}, {second} {words} left"
+    return None
