@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from atlas.build import build
-from atlas.presets import PRESETS, TINY
+from atlas.domains.minigrid.presets import PRESETS, TINY
 from atlas.ued import DRConfig, PLRConfig
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atlas.devices import ALONE
-from atlas.presets import PRESETS, TINY
+from atlas.domains.minigrid.presets import PRESETS, TINY
 from atlas.settings import ConfigError
 
 PROGRAM = Path(__file__).parent / "two_devices.py"

@@ -3,21 +3,16 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
-from jaxtyping import Key
+from jaxtyping import Int32, Key
 
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.edits import tell_edit as tell_level_edit
-from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW, count_objects, door_places
-from atlas.domains.minigrid.solver.relaxed import relaxed
+from atlas.domains import domain_of, surface_of
 from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor
 from atlas.rollout import Player
 from atlas.settings import require
@@ -49,24 +44,24 @@ class Parts:
 
 def parts(config: Config, layout: Layout = ALONE) -> Parts:
     """World, student, player and sampler of a config."""
-    domain = Minigrid(config.domain)
+    domain = domain_of(config.domain)
     settings = config.student.ppo
     tasks, _ = formalism(config.tasks, domain.vocabulary, settings.gamma, domain.mask, config.pairing.minimal)
     world = World(domain, tasks, config.domain.step_limit)
-    cells = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
-    student = Student(config.student.network, cells, domain.num_actions, domain.vocabulary.features)
+    cells = Cells(*domain.view_shape, domain.view_fields)
+    student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
     check = solvability_check(config) if config.pairing.solvable else None
     return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
 
 
 def solvability_check(config: Config) -> Callable[[Problem], Array]:
-    """The relaxed check, sized for the levels of a config."""
+    """The domain's cheap check, for the levels of a config."""
     require(
         config.tasks.sampler != "hierarchical",
         "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
     )  # fmt: skip
-    return partial(relaxed, locks=max(len(door_places(rooms)) for rooms in config.domain.rooms))
+    return surface_of(config.domain.name).screen(config.domain)
 
 
 def build(config: Config, layout: Layout = ALONE) -> Trainer:
@@ -128,41 +123,41 @@ def build(config: Config, layout: Layout = ALONE) -> Trainer:
 
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
-    """The one who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
+    """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
     from atlas.tasks.edits import tell_edit as tell_task_edit  # it needs `tasks.sample` to be there
     from atlas.tasks.edits import tell_state
 
-    domain, tasks = made.world.domain, made.world.formalism
-    locks = max(len(door_places(rooms)) for rooms in made.config.domain.rooms)
+    domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
+    screen = surface.screen(made.config.domain)
+    hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
 
     def tell_edit(name: str, arguments: Sequence[int]) -> str:
         """One edit with its arguments: `add_object(red ball at 3,4)`."""
-        hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
-        words = (
-            tell_level_edit(name, arguments)
-            or tell_task_edit(name, arguments, domain.vocabulary.names)
-            or (hindsight[name].format(tell_state(arguments[0])) if name in hindsight else None)
-            or ", ".join(str(x) for x in arguments if x != -1)
-        )
-        return f"{name}({words})"
+        words = surface.edit_words(name, arguments) or tell_task_edit(name, arguments, domain.vocabulary.names)
+        if name in hindsight:
+            words = hindsight[name].format(tell_state(arguments[0]))
+        return f"{name}({words or ', '.join(str(x) for x in arguments if x != -1)})"
 
-    def sizes(problems: Problem) -> dict[str, np.ndarray]:
-        return {
-            "rooms": np.asarray(problems.level.rooms),
-            "objects": count_objects(np.asarray(problems.level.cells)),
-            "states": count_states(problems.task),
-        }
+    def sizes(problem: Problem) -> dict[str, Array]:
+        return {**domain.measure(problem.level), "states": count_states(problem.task)}
 
     def inspect(problem: Problem) -> dict[str, Array]:
         paths = count_paths(problem.task)
-        return {"solvable": relaxed(problem, locks), "paths": paths.count, "path_length": paths.mean}
+        return {"solvable": screen(problem), "paths": paths.count, "path_length": paths.mean}
 
-    names = edit_names(domain, tasks)
-    return Observer(trainer.teacher, trainer.plan, made.sample, names, tell_edit, sizes, inspect)
+    return Observer(
+        teacher=trainer.teacher,
+        plan=trainer.plan,
+        sample=made.sample,
+        edit_names=edit_names(domain, tasks),
+        tell_edit=tell_edit,
+        sizes=sizes,
+        inspect=inspect,
+        solved_by=(domain.strata[0], "states"),
+    )
 
 
-def count_states(tasks: Task) -> np.ndarray:
-    """States of each task of a batch; those of all machines in a hierarchy."""
-    target = np.asarray(tasks.target)
-    highest = target.max(axis=(-2, -1), initial=-1)  # states are numbered without gaps; edges lead to all but the first
-    return np.maximum((highest + 1).reshape(len(target), -1).sum(axis=1), 1)
+def count_states(task: Task) -> Int32[Array, ""]:
+    """States of a task; those of all machines in a hierarchy."""
+    highest = jnp.max(task.target, axis=(-2, -1)).astype(jnp.int32)  # no gaps; edges lead to all states but the first
+    return jnp.maximum(jnp.sum(highest + 1), 1)

@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import yaml
 
@@ -48,6 +48,8 @@ class Settings:
 
     section: ClassVar[str] = ""
     """Where it stands in a config, for messages: `teacher.buffer`."""
+    may_be_nameless: ClassVar[bool] = False
+    """Whether a section without a name is the first of its variants."""
 
     def __post_init__(self) -> None:
         self.verify({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
@@ -74,6 +76,23 @@ class Settings:
     def variants(cls) -> "dict[str, type[Settings]]":
         """The classes that a section of this type may have, by its `name`; empty: only this one."""
         return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DomainSettings(Settings):
+    """What the settings of every domain have: its `name` (a Literal) and the steps after which an episode is cut."""
+
+    section: ClassVar[str] = "domain"
+    may_be_nameless: ClassVar[bool] = True
+    if TYPE_CHECKING:  # each domain declares these itself, so that its settings keep their own order in files
+        name: str = ""
+        step_limit: int = 512
+
+    @classmethod
+    def variants(cls) -> dict[str, type[Settings]]:
+        from atlas.domains import DOMAINS, settings_class
+
+        return {name: settings_class(name) for name in DOMAINS}
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -160,7 +179,7 @@ def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
         variants = hint.variants()
         if not variants or not isinstance(value, dict):
             return from_plain(hint, value, where)
-        name: Any = value.get("name")
+        name: Any = value.get("name", next(iter(variants)) if hint.may_be_nameless else None)
         require(name in variants, f"{where}.name", name, f"one of {', '.join(variants)} is needed")
         return from_plain(variants[name], value, where)
     if isinstance(value, list):

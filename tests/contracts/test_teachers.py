@@ -13,8 +13,8 @@ import pytest
 
 import toys
 from atlas.cli import main
+from atlas.domains.minigrid.presets import TINY
 from atlas.evaluation.sets import obtain
-from atlas.presets import TINY
 from atlas.settings import dump, setting
 from atlas.struct import Struct
 from atlas.types import KINDS, REPLAYED, Outcome, Proposal

@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from atlas.config import Config, DomainConfig, NetworkConfig, PPOConfig, RunConfig, StudentConfig
+from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig
 from atlas.domains.minigrid.grid import ACTIONS, VIEW
-from atlas.presets import TINY, quick
+from atlas.domains.minigrid.presets import TINY, quick
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, TeacherConfig
 
 
@@ -41,7 +42,7 @@ class Shape:
     def config(self, teacher: TeacherConfig | None = None) -> Config:
         """A whole experiment of this shape, on levels and tasks as in the paper."""
         return Config(
-            domain=DomainConfig(step_limit=self.steps),
+            domain=MinigridConfig(step_limit=self.steps),
             teacher=teacher or DRConfig(pool=1),
             student=StudentConfig(network=self.network, ppo=self.ppo),
             run=RunConfig(num_envs=self.envs, rollout=self.steps),

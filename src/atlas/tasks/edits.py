@@ -627,14 +627,11 @@ def tell_state(argument: int) -> str:
 
 
 def tell_edit(name: str, arguments: Sequence[int], propositions: Sequence[str]) -> str | None:
-    """What a task edit did, from its arguments in the lineage: `at u1: front_ball to front_key`. None for any other."""
+    """What a task edit changed, from its arguments in the lineage: `at u1: front_ball to front_key`; None for others."""
     first, second, third = arguments
-    match name:
-        case "switch_proposition":
-            return f"at {tell_state(first)}: {propositions[second]} to {propositions[third]}"
-        case "add_state":
-            where = {START: "at the start", END: "at the end"}.get(second, f"at {tell_state(first)}")
-            return f"{where}: {propositions[third]}"
-        case "remove_state":
-            return tell_state(first)
-    return None
+    if name == "switch_proposition":
+        return f"at {tell_state(first)}: {propositions[second]} to {propositions[third]}"
+    if name == "add_state":
+        where = {START: "at the start", END: "at the end"}.get(second, f"at {tell_state(first)}")
+        return f"{where}: {propositions[third]}"
+    return tell_state(first) if name == "remove_state" else None

@@ -36,6 +36,8 @@ class Curriculum:
 
     problems: Problem
     lineage: Lineage
+    sizes: dict[str, np.ndarray]
+    """How large each problem is, by what is counted."""
     probability: np.ndarray
     score: np.ndarray
     attempts: np.ndarray
@@ -61,11 +63,13 @@ class Observer:
     """Of the rows that a lineage records."""
     tell_edit: Callable[[str, Sequence[int]], str]
     """An edit in words, from its name and arguments."""
-    sizes: Callable[[Problem], dict[str, np.ndarray]]
-    """From a batch on the host: whole numbers that say how large each problem is, by what is counted."""
+    sizes: Callable[[Problem], dict[str, Array]]
+    """From one traced problem: whole numbers that say how large it is, by what is counted."""
     inspect: Callable[[Problem], dict[str, Array]]
     """From one traced problem: whether it is `solvable`, as far as a cheap check tells, and further numbers by name,
     negative where one has no meaning."""
+    solved_by: tuple[str, ...] = ()
+    """The sizes that solve rates are told by."""
 
     def look(self, teacher_state: Any, seed: int) -> Curriculum:
         """The problems that may be replayed; none while the buffer is empty. Of a teacher without memory: a batch of
@@ -73,9 +77,11 @@ class Observer:
         memory = self.teacher.memory(teacher_state)
         if memory is None:
             numbers = jnp.arange(SAMPLE, dtype=jnp.int32)
+            problems = self._sample(jax.random.key(seed))
             return Curriculum(
-                problems=_host(self._sample(jax.random.key(seed))),
+                problems=_host(problems),
                 lineage=_host(jax.vmap(lambda n: root(n, self.plan.max_edits))(numbers)),
+                sizes=_host(self._sizes(problems)),
                 probability=np.full(SAMPLE, 1 / SAMPLE),
                 score=np.zeros(SAMPLE, np.float32),
                 attempts=np.zeros(SAMPLE, np.int32),
@@ -85,6 +91,7 @@ class Observer:
         everything = Curriculum(
             problems=_host(memory.problems),
             lineage=_host(memory.lineage),
+            sizes=_host(self._sizes(memory.problems)),
             probability=np.asarray(self._priorities(known, memory.clock), np.float64),
             score=np.asarray(known.score),
             attempts=np.asarray(known.attempts),
@@ -103,8 +110,7 @@ class Observer:
         replayed = self._look_into(seen, rng.choice(len(seen), SAMPLE, p=weights))
         anywhere = self._look_into(seen, rng.integers(len(seen), size=SAMPLE))
         edits = seen.lineage.edits
-        sizes = self.sizes(seen.problems)
-        counted = {**sizes, "edits": np.sum(edits >= 0, axis=1)}
+        counted = {**seen.sizes, "edits": np.sum(edits >= 0, axis=1)}
         kinds = np.bincount(
             edits[edits >= 0],
             np.broadcast_to(weights[:, None], edits.shape)[edits >= 0],
@@ -118,7 +124,7 @@ class Observer:
             **{name: float(weights @ values) for name, values in counted.items()},
             "generation": float(weights @ seen.lineage.generation),
             "shares": {name: _shares(values, weights) for name, values in counted.items()},
-            "solved": {name: _solved(values, seen) for name, values in sizes.items()},
+            "solved": {name: _solved(seen.sizes[name], seen) for name in self.solved_by},
             "edit_kinds": {n: float(x / kinds.sum()) for n, x in zip(self.edit_names, kinds, strict=True) if x > 0},
         }
 
@@ -129,6 +135,10 @@ class Observer:
 
     def _look_into(self, seen: Curriculum, chosen: np.ndarray) -> dict[str, np.ndarray]:
         return _host(self._inspect_many(jax.tree.map(lambda x: x[chosen], seen.problems)))
+
+    @cached_property
+    def _sizes(self) -> Callable[[Problem], dict[str, Array]]:
+        return jax.jit(jax.vmap(self.sizes))
 
     @cached_property
     def _inspect_many(self) -> Callable[[Problem], dict[str, Array]]:

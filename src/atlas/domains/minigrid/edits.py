@@ -4,7 +4,7 @@ What an edit leaves in the lineage are places (row and column, packed) and cells
 Objects are counted in the grid: a carried one is left alone. A level that follows no layout keeps its walls.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -16,13 +16,10 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8, UInt32
 
 from atlas.chance import WORD, below, edit_draws, pack_rows, pick, pick_bit, pick_cell
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
-    COLOURS,
     DOORS,
     FLOOR_CELL,
     INDEXED,
-    KINDS,
     MOVABLE,
     PITCH,
     ROOM_GRID,
@@ -33,7 +30,8 @@ from atlas.domains.minigrid.grid import (
     layouts,
 )
 from atlas.domains.minigrid.sample import door_cells, movable_cells
-from atlas.types import Edit, pack_pair, unpack_pair
+from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.types import Edit, pack_pair
 
 # Growing and shrinking a level by a row or a column of rooms: 1 - 2 - 4 - 6 - 9, alternately across and down.
 #
@@ -191,7 +189,7 @@ class Palette:
     doors: UInt8[Array, "doors"]
 
 
-def level_edits(config: DomainConfig) -> tuple[Edit[Level], ...]:
+def level_edits(config: MinigridConfig) -> tuple[Edit[Level], ...]:
     """The table of level edits under these settings."""
     palette = Palette(layouts(config), jnp.asarray(movable_cells(config)), jnp.asarray(door_cells(config)))
     rows: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
@@ -346,35 +344,3 @@ def _replace(
     at = pick_cell(u[1], _changeable(level.cells, mask, choices))
     thing = _other(u[2], choices, level.cells.reshape(-1)[at])
     return level.replace(cells=_put(level.cells, at, thing)), _arguments_edits(level, at, -1, thing)
-
-
-def tell_edit(name: str, arguments: Sequence[int]) -> str | None:
-    """What a level edit did, from its arguments in the lineage: `red ball at 3,4`. None for any other edit."""
-
-    def place(argument: int) -> str:
-        row, column = unpack_pair(argument)
-        return f"{row},{column}"
-
-    def thing(code: int) -> str:
-        kind, colour = divmod(code, 8)
-        shape, _, door_state = KINDS[kind].partition("_")
-        return " ".join(filter(None, (door_state, COLOURS[colour], shape)))
-
-    first, second, third = arguments
-    match name:
-        case "move_agent":
-            return f"to {place(second)}, facing {('up', 'right', 'down', 'left')[third]}"
-        case "move_object":
-            return f"{thing(third)} from {place(first)} to {place(second)}"
-        case "add_object":
-            return f"{thing(third)} at {place(second)}"
-        case "remove_object":
-            return f"{thing(third)} from {place(first)}"
-        case "replace_object" | "replace_door":
-            return f"{thing(third)} at {place(first)}"
-        case "add_rooms":
-            return f"{'before' if first == BEFORE else 'after'}, {second} rooms now"
-        case "remove_rooms":
-            words = "rooms" if second > 1 else "room"
-            return f"{'before' if first == BEFORE else 'after'}, {second} {words} left"
-    return None
