@@ -5,7 +5,7 @@ occurs on the edges out of a state, and a negation goes with the sibling it was 
 Where siblings are about, a new proposition neither implies nor is implied by theirs: one of the two could never hold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -20,9 +20,10 @@ from atlas.chance import below, edit_draws, pick
 from atlas.struct import Struct
 from atlas.tasks import sample
 from atlas.tasks.hrm import Hierarchy, HierarchySize, HierarchyState, chains
+from atlas.tasks.machine import machine_name
 from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, RewardMachine, TaskSize
 from atlas.tasks.sample import WORD
-from atlas.types import Edit
+from atlas.types import Edit, pack_pair, unpack_pair
 from atlas.vocabulary import Vocabulary
 
 # Cutting and joining one machine: the operations under task edits and hindsight.
@@ -179,9 +180,6 @@ def suffix(body: Body, state: Int[Array, ""]) -> Body:
 # more
 # is dropped.
 
-MACHINE_FACTOR = 100
-"""In the lineage a state of a hierarchy is written `100 * machine + state`."""
-
 
 def bodies(task: Hierarchy) -> Body:
     """All machines, stacked."""
@@ -249,7 +247,8 @@ def on_hierarchy(
         body: Body = jax.tree.map(lambda x: x[machine], bodies(task))
         changed, arguments = make(u, body, is_callee[machine])
         machines: Body = jax.tree.map(lambda all_, one: all_.at[machine].set(one), bodies(task), changed)
-        return reward(hierarchy_of(machines, task)), arguments.at[0].add(MACHINE_FACTOR * machine).astype(jnp.int16)
+        arguments = arguments.at[0].set(pack_pair(machine, arguments[0])).astype(jnp.int16)
+        return reward(hierarchy_of(machines, task)), arguments
 
     return Edit(name, applicable, apply)
 
@@ -619,3 +618,20 @@ def on_machine(name: str, can: Callable[..., Any], make: Callable[..., Any], rew
         return reward(machine_of(body)), arguments.astype(jnp.int16)
 
     return Edit(name, applicable, apply)
+
+
+def tell_state(argument: int) -> str:
+    """A state in the lineage: `u2`, in a hierarchy `m1.u2`."""
+    machine, state = unpack_pair(argument)
+    return f"{machine_name(machine)}.u{state}" if machine else f"u{state}"
+
+
+def tell_edit(name: str, arguments: Sequence[int], propositions: Sequence[str]) -> str | None:
+    """What a task edit changed, from its arguments in the lineage: `at u1: front_ball to front_key`; None for others."""
+    first, second, third = arguments
+    if name == "switch_proposition":
+        return f"at {tell_state(first)}: {propositions[second]} to {propositions[third]}"
+    if name == "add_state":
+        where = {START: "at the start", END: "at the end"}.get(second, f"at {tell_state(first)}")
+        return f"{where}: {propositions[third]}"
+    return tell_state(first) if name == "remove_state" else None
