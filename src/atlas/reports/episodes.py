@@ -22,7 +22,7 @@ from atlas.runs.problem_files import load
 from atlas.show.episode import Scene, Trained, ending, scenes
 from atlas.tasks.draw import Place, svg_task
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem
 
 TRIES: Final = 5
@@ -152,7 +152,7 @@ def _html(shown: Shown) -> str:
 
 
 def _current(shown: Shown, place: tuple[int, int]) -> int | tuple[int, int]:
-    return place if isinstance(shown.problem.task, Hierarchy) else place[1]
+    return place[1] if unpack(shown.problem.task).is_flat else place
 
 
 def _script(content: Any) -> str:

@@ -20,8 +20,7 @@ import numpy as np
 
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError
-from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.rm import RewardMachine
+from atlas.tasks.packed import PackedTask, unstack
 from atlas.types import About, NamedProblem, Problem
 
 # Files that appear whole or not at all.
@@ -56,7 +55,6 @@ def _umask() -> int:
 
 VERSION: Final = 1
 FORMAT: Final = "atlas problems"
-TASKS: Final[dict[str, type]] = {"machine": RewardMachine, "hierarchy": Hierarchy}
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +77,20 @@ class Bulk:
 
     def named(self, source: str = "") -> list[NamedProblem]:
         """One by one."""
-        leaves, tree = jax.tree.flatten(self.problems)
+        leaves, tree = jax.tree.flatten(self.problems.level)
         columns = [list(np.asarray(leaf)) for leaf in leaves]
-        bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
-        notes = self.notes or ("",) * len(self)
+        levels = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
+        rows = zip(
+            levels,
+            unstack(self.problems.task),
+            self.names,
+            self.tags,
+            self.notes or ("",) * len(self),
+            strict=True,
+        )
         return [
-            NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
-            for problem, name, tags, note in zip(bare, self.names, self.tags, notes, strict=True)
+            NamedProblem(level=level, task=task, about=About(name, note, tags, source))
+            for level, task, name, tags, note in rows
         ]
 
 
@@ -104,7 +109,7 @@ def save_bulk(
     header = {
         "format": FORMAT,
         "version": VERSION,
-        "task": next(name for name, kind in TASKS.items() if isinstance(problems.task, kind)),
+        "task": "machine" if problems.task.call is None else "hierarchy",
         "settings": settings,
         "seed": seed,
         "names": list(names) or [f"{i:0{len(str(count - 1))}d}" for i in range(count)],
@@ -131,7 +136,9 @@ def load_bulk(path: Path | str) -> Bulk:
         raise AtlasError(f"{path}: version {header.get('version')} of the format; this ATLAS reads version {VERSION}")
     if content != _hash(header, arrays):
         raise AtlasError(f"{path}: the content does not match its hash: the file was damaged or changed")
-    level, task = (_struct(kind, part, arrays) for kind, part in ((Level, "level"), (TASKS[header["task"]], "task")))
+    level, task = _struct(Level, "level", arrays), _struct(PackedTask, "task", arrays)
+    if task.call is None:
+        task = jax.tree.map(lambda leaf: leaf[:, None], task)
     return Bulk(
         problems=Problem(level=level, task=task),
         settings=header["settings"],
@@ -144,16 +151,21 @@ def load_bulk(path: Path | str) -> Bulk:
 
 
 def _arrays(problems: Problem) -> dict[str, np.ndarray]:
-    """Every field under its dotted name."""
+    """Every field under its dotted name; those of flat tasks without the axis of machines."""
+    task = problems.task
+    if task.call is None:
+        task = jax.tree.map(lambda leaf: leaf[:, 0], task)
     return {
         f"{part}.{field.name}": np.asarray(getattr(half, field.name))
-        for part, half in (("level", problems.level), ("task", problems.task))
+        for part, half in (("level", problems.level), ("task", task))
         for field in fields(half)
+        if getattr(half, field.name) is not None
     }
 
 
 def _struct(kind: Any, part: str, arrays: dict[str, np.ndarray]) -> Any:
-    return kind.unchecked(**{f.name: jnp.asarray(arrays[f"{part}.{f.name}"]) for f in fields(kind)})
+    names = [field.name for field in fields(kind) if f"{part}.{field.name}" in arrays]
+    return kind.unchecked(**{name: jnp.asarray(arrays[f"{part}.{name}"]) for name in names})
 
 
 def _hash(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:

@@ -27,7 +27,7 @@ from atlas.show.episode import STEP_LIMIT, Action, Choice, Episode, Record, Scen
 from atlas.show.problem import TASK_SCALE
 from atlas.tasks.draw import draw_task
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.packed import unpack
 from atlas.types import Problem
 
 # Writing pictures and films. Every file appears whole or not at all.
@@ -181,7 +181,7 @@ def _task_pictures(subject: Problem | Level, tile: int) -> Callable[[tuple[int, 
     def draw_at(place: tuple[int, int]) -> Image.Image | None:
         if isinstance(subject, Level):
             return None
-        current = place if isinstance(subject.task, Hierarchy) else place[1]
+        current = place[1] if unpack(subject.task).is_flat else place
         return draw_task(subject.task, VOCABULARY, current, scale=TASK_SCALE * tile)
 
     return draw_at

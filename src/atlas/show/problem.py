@@ -17,7 +17,7 @@ from atlas.domains.minigrid.grid import Level
 from atlas.tasks.draw import draw_task, svg_task
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.packed import unpack
 from atlas.tasks.terminal import text_task
 from atlas.tasks.view import view
 from atlas.types import About, Problem
@@ -77,7 +77,7 @@ def portrait(subject: Subject, colour: bool = True) -> RenderableType:
 def task_rows(task: Any, current: tuple[int, int] | None = None, colour: bool = True) -> list[RenderableType]:
     """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
     words = explain(task, VOCABULARY)
-    place = current if current is None or isinstance(task, Hierarchy) else current[1]
+    place = current if current is None or not unpack(task).is_flat else current[1]
     machine = Text.from_ansi(text_task(task, VOCABULARY, place, colour))
     return [escape(words), "", machine] if is_prose(words) else [machine]
 

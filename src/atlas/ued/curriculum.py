@@ -22,7 +22,8 @@ from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects, door_plac
 from atlas.domains.minigrid.solver.relaxed import relaxed
 from atlas.problems import PRECEDING, SUCCEEDING, edit_names
 from atlas.tasks.edits import END, MACHINE_FACTOR, START
-from atlas.tasks.names import machine_name
+from atlas.tasks.machine import machine_name
+from atlas.tasks.packed import count_states
 from atlas.tasks.rewards import Paths, count_paths
 from atlas.training import Trainer
 from atlas.types import Lineage, Problem
@@ -215,15 +216,6 @@ def _host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, tree)
 
 
-def count_states(problems: Problem) -> np.ndarray:
-    """States of each task; those of all machines in a hierarchy."""
-    target = np.asarray(problems.task.target)
-    highest = target.max(
-        axis=(-2, -1), initial=-1
-    )  # states are numbered without gaps, and each is led to but the first
-    return np.maximum((highest + 1).reshape(len(target), -1).sum(axis=1), 1)
-
-
 def count_edits(lineage: Lineage) -> np.ndarray:
     """How many edits made each problem from its parent."""
     return np.sum(lineage.edits >= 0, axis=1)
@@ -234,7 +226,7 @@ def _shape(seen: Curriculum) -> dict[str, Any]:
     features = {
         "rooms": np.asarray(seen.problems.level.rooms),
         "objects": count_objects(np.asarray(seen.problems.level.cells)),
-        "states": count_states(seen.problems),
+        "states": count_states(seen.problems.task),
         "edits": count_edits(seen.lineage),
     }
     means = {name: float(seen.probability @ values) for name, values in features.items()}
