@@ -5,7 +5,6 @@ import itertools
 import jax.numpy as jnp
 import numpy as np
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
     CELL_NAMES,
     DOOR_OPEN,
@@ -23,6 +22,7 @@ from atlas.domains.minigrid.grid import (
     object_limits,
     size_of,
 )
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.tasks.machine import UNUSED, hierarchy
 from atlas.tasks.packed import PackedTask, chains, unpack
 from atlas.vocabulary import ACCEPTED, RUNNING
@@ -33,7 +33,7 @@ def count_objects(level: Level) -> int:
     return int(np.isin(np.asarray(level.cells) >> 3, MOVABLE + DOORS).sum())
 
 
-def level_rules(level: Level, config: DomainConfig) -> None:
+def level_rules(level: Level, config: MinigridConfig) -> None:
     """A level as the sampler, the edits and hindsight may make it."""
     cells, rooms = np.asarray(level.cells), int(level.rooms)
     assert set(np.unique(cells)) <= set(CELL_NAMES)
