@@ -14,8 +14,8 @@ from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.settings import from_plain, require
-from atlas.tasks import hrm, rm
 from atlas.tasks.follow import Followed, Label
+from atlas.tasks.packed import unstack
 from atlas.types import About, NamedProblem, Problem
 from atlas.vocabulary import Vocabulary
 
@@ -80,10 +80,9 @@ def sample(
     9. `solvable`: keep only what the relaxed check passes.
     """
     batch = sample_batch(settings(pairing, tasks, rooms, solvable), n, seed)
-    names = _names(n, seed)
     return [
-        NamedProblem(level=text.crop_level(problem.level), task=_natural(problem.task), about=About(name=name))
-        for problem, name in zip(_one_by_one(batch), names, strict=True)
+        NamedProblem(level=text.crop_level(level), task=task, about=About(name=name))
+        for level, task, name in zip(_one_by_one(batch.level), unstack(batch.task), _names(n, seed), strict=True)
     ]
 
 
@@ -130,9 +129,3 @@ def _one_by_one(batch: Any) -> list[Any]:
     leaves, tree = jax.tree.flatten(batch)
     columns = [list(np.asarray(leaf)) for leaf in leaves]
     return [jax.tree.unflatten(tree, [jax.numpy.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
-
-
-def _natural(task: Any) -> Any:
-    """A task without its padding."""
-    module: Any = rm if isinstance(task, rm.RewardMachine) else hrm
-    return module.resize(task, module.natural_size(task))

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Int32, Key
+from jaxtyping import Key
 
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
@@ -19,10 +19,11 @@ from atlas.settings import require
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student
+from atlas.tasks.packed import count_states
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 from atlas.training import Play, Trainer
-from atlas.types import Partial, Problem, Task
+from atlas.types import Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
 from atlas.ued.scores import SCORES, Played
@@ -155,9 +156,3 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
         inspect=inspect,
         solved_by=(domain.strata[0], "states"),
     )
-
-
-def count_states(task: Task) -> Int32[Array, ""]:
-    """States of a task; those of all machines in a hierarchy."""
-    highest = jnp.max(task.target, axis=(-2, -1)).astype(jnp.int32)  # no gaps; edges lead to all states but the first
-    return jnp.maximum(jnp.sum(highest + 1), 1)

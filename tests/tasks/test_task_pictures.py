@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from atlas.domains.minigrid import draw
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.show import canvas
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import NODE, arrange, task_drawing, task_text
 from atlas.tasks.english import english as read_english
+from atlas.tasks.packed import unpack
 from atlas.tasks.sample import SAMPLERS
 from twins.drawn import drawn, single
 from twins.vocabularies import fruit

@@ -137,8 +137,8 @@ def _write_drawings(task: Any, vocabulary: Any, args: Args) -> None:
     from atlas.domains.minigrid.draw import sign
     from atlas.runs.store import write_whole
     from atlas.show import canvas, media
-    from atlas.tasks.bridge import unpack
     from atlas.tasks.draw import task_drawing
+    from atlas.tasks.packed import unpack
 
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
@@ -172,8 +172,8 @@ def _print(task: Any, vocabulary: Any, findings: "list[Finding]", args: Args) ->
     from rich.text import Text
 
     from atlas.domains.minigrid.draw import sign
-    from atlas.tasks.bridge import unpack
     from atlas.tasks.draw import task_text
+    from atlas.tasks.packed import unpack
 
     shown = [Text(explanation), task_text(unpack(task), vocabulary, sign), Text(_listed(findings))]
     Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)

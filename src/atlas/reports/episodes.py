@@ -19,10 +19,10 @@ from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
 from atlas.show import canvas
 from atlas.show.episode import Scene, Trained, ending, scenes
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.machine import Node
+from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem
 
 TRIES: Final = 5

@@ -15,11 +15,11 @@ from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.show import canvas
 from atlas.show.canvas import Drawing
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import task_drawing, task_text
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
 from atlas.tasks.machine import Node
+from atlas.tasks.packed import unpack
 from atlas.types import About, Problem
 
 if TYPE_CHECKING:

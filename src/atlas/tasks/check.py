@@ -88,7 +88,8 @@ class Move(NamedTuple):
 class Machine:
     """A flat machine as plain Python. Hierarchies are flattened."""
 
-    def __init__(self, task: RewardMachine | Hierarchy) -> None:
+    def __init__(self, task: Any) -> None:
+        task = hrm.old(task)
         flat = flatten(task) if isinstance(task, Hierarchy) else task
         self.outcome = [int(o) for o in np.asarray(flat.outcome)]
         self.leaving: list[list[Transition]] = [[] for _ in self.outcome]
@@ -116,8 +117,8 @@ class Machine:
 
 
 def difference(
-    one: RewardMachine | Hierarchy,
-    other: RewardMachine | Hierarchy,
+    one: Any,
+    other: Any,
     vocabulary: Vocabulary | None = None,
     rewards: bool = True,
 ) -> list[Label] | None:
@@ -159,8 +160,8 @@ def _labels_to(
 
 
 def equivalent(
-    one: RewardMachine | Hierarchy,
-    other: RewardMachine | Hierarchy,
+    one: Any,
+    other: Any,
     vocabulary: Vocabulary | None = None,
     rewards: bool = True,
 ) -> bool:
@@ -168,7 +169,7 @@ def equivalent(
     return difference(one, other, vocabulary, rewards) is None
 
 
-def minimise(task: RewardMachine | Hierarchy, vocabulary: Vocabulary | None = None) -> RewardMachine:
+def minimise(task: Any, vocabulary: Vocabulary | None = None) -> RewardMachine:
     """The equal flat machine with the fewest states, without edges that can never be taken or change nothing."""
     machine, theory = Machine(task), Theory(vocabulary)
     states = machine.reachable(theory)
@@ -233,8 +234,9 @@ class Finding:
     sentence: str
 
 
-def check(task: RewardMachine | Hierarchy, vocabulary: Vocabulary) -> list[Finding]:
+def check(task: Any, vocabulary: Vocabulary) -> list[Finding]:
     """All findings, errors first. A task without errors is deterministic and can be accepted."""
+    task = hrm.old(task)
     if isinstance(task, Hierarchy):
         try:
             hrm.check_calls(np.asarray(task.call), int(task.root))

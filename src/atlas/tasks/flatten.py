@@ -1,10 +1,10 @@
 """A hierarchy as an equal flat machine: its states are the stacks that the hierarchy can be in."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from atlas.errors import AtlasError
 from atlas.tasks import rm
-from atlas.tasks.hrm import Hierarchy, arranged
+from atlas.tasks.hrm import Hierarchy, arranged, old
 from atlas.tasks.rm import ACCEPT, ACCEPTED, MAX_STATES, REJECT, REJECTED, RUNNING, UNUSED, RewardMachine, Transition
 
 Node = tuple[int, int]
@@ -19,14 +19,14 @@ class Stack(NamedTuple):
     """Innermost first."""
 
 
-def flatten(task: Hierarchy) -> RewardMachine:
+def flatten(task: Any) -> RewardMachine:
     """The flat machine that moves, pays and ends on the same labels. Calls make copies, so it can be far larger."""
     return flatten_with_stacks(task)[0]
 
 
-def flatten_with_stacks(task: Hierarchy) -> tuple[RewardMachine, list[Stack]]:
+def flatten_with_stacks(task: Any) -> tuple[RewardMachine, list[Stack]]:
     """`flatten`, and the stack that each running state stands for."""
-    reader = _Reader(task)
+    reader = _Reader(old(task))
     ended = reader.ended(reader.start.node)
     if ended != RUNNING:
         return rm.machine([], [0] * (ended == ACCEPTED), [0] * (ended == REJECTED)), []

@@ -12,7 +12,7 @@ from jax import Array
 from jaxtyping import Bool, Float32
 
 from atlas.errors import AtlasError, nearest
-from atlas.tasks.hrm import Hierarchies, Hierarchy
+from atlas.tasks.hrm import Hierarchies, old
 from atlas.tasks.names import machine_name, state_name
 from atlas.tasks.rm import ACCEPTED, REJECTED, UNUSED, RewardMachine, RewardMachines
 from atlas.types import TaskState
@@ -45,8 +45,9 @@ class Followed:
         return (field.name for field in fields(self))
 
 
-def follow(task: RewardMachine | Hierarchy, labels: Iterable[Label], vocabulary: Vocabulary) -> list[Followed]:
+def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary) -> list[Followed]:
     """One record for each label, from the initial state on. Labels are taken as given, not closed under implication."""
+    task = old(task)
     rows = [label_row(label, vocabulary) for label in labels]
     formalism = _formalism(isinstance(task, RewardMachine))
     state, records = formalism.initial(task), []
@@ -92,7 +93,7 @@ def _step(
     return formalism.advance(task, state, label[jnp.maximum(asked, 0)])
 
 
-def _record(task: RewardMachine | Hierarchy, state: TaskState, reward: float) -> Followed:
+def _record(task: Any, state: TaskState, reward: float) -> Followed:
     outcome = np.asarray(task.outcome).reshape(-1, task.size.states)
     nodes = [int(state)] if isinstance(task, RewardMachine) else [int(n) for n in state.nodes if n != UNUSED]
     places = [divmod(node, task.size.states) for node in nodes]

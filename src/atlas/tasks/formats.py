@@ -327,7 +327,7 @@ REWARDS = "atlas-rewards"
 
 def to_hoa(task: Any, vocabulary: Vocabulary, name: str = "") -> str:
     """The task as an automaton in HOA."""
-    machine = view(task if isinstance(task, RewardMachine) else flatten(task)).machines[0]
+    machine = view(task if isinstance(hrm.old(task), RewardMachine) else flatten(task)).machines[0]
     props = sorted({abs(x) - 1 for edge in machine.edges for x in edge.literals})
     states = machine.reachable()
     body: list[str] = []

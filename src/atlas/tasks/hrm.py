@@ -18,7 +18,8 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
 
 from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.tasks import rm
+from atlas.tasks import packed, rm
+from atlas.tasks.machine import tabulate
 from atlas.tasks.names import machine_name
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition
 from atlas.types import Edit, Graph
@@ -375,3 +376,13 @@ def check_calls(call: np.ndarray, root: int = 0) -> None:
 
     for machine in range(machines):
         visit(machine, ())
+
+
+def old(task: Any) -> Any:
+    """A plain or packed task in the form of this module and of `rm`, for those who still work on it."""
+    if isinstance(task, RewardMachine | Hierarchy):
+        return task
+    plain = packed.unpack(task)
+    tables = tabulate(plain)
+    fields = {name: jax.device_put(table) for name, table in tables._asdict().items() if table is not None}
+    return RewardMachine(**{k: v[0] for k, v in fields.items()}) if plain.is_flat else Hierarchy(**fields)

@@ -11,7 +11,7 @@ from jaxtyping import UInt32
 
 from atlas.tasks import hrm, rm
 from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, REJECTED, RUNNING, UNUSED, RewardMachine, Transition
+from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, REJECTED, RUNNING, UNUSED, Transition
 
 _TERMINAL = {ACCEPTED: ACCEPT, REJECTED: REJECT}
 
@@ -22,6 +22,7 @@ def canonical(task: Any) -> Any:
     Literals and edges are sorted, and what cannot be reached is dropped, so tasks that differ only by names, order or
     padding become equal. Sorting edges is safe for deterministic tasks, and only for these.
     """
+    task = hrm.old(task)
     machines, root = _arranged(task)
     numbered: dict[int, list[Transition]] = {}
     for machine in (order := [root]):
@@ -71,6 +72,7 @@ def _sort_key(edge: Transition) -> tuple[Any, ...]:
 
 def content_hash(task: Any) -> str:
     """A hexadecimal name for what a task is: equal for tasks of equal canonical form."""
+    task = hrm.old(task)
     digest = hashlib.sha256(type(task).__name__.encode())
     for leaf in jax.tree.leaves(canonical(task)):
         array = np.asarray(leaf)
@@ -78,7 +80,7 @@ def content_hash(task: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def fingerprint(task: RewardMachine | Hierarchy) -> UInt32[Array, "2"]:
+def fingerprint(task: Any) -> UInt32[Array, "2"]:
     """64 bits that tell tasks of one padded size apart, whatever the order of their states, edges and literals.
 
     Colours of states are refined by those of their successors until the initial state's colour has seen all that can be
@@ -104,7 +106,7 @@ def fingerprint(task: RewardMachine | Hierarchy) -> UInt32[Array, "2"]:
     return jax.vmap(colour)(salts)
 
 
-def _stacked(task: RewardMachine | Hierarchy) -> tuple[Array, ...]:
+def _stacked(task: Any) -> tuple[Array, ...]:
     if isinstance(task, Hierarchy):
         return task.target, task.guard, task.reward, task.outcome, task.call, task.root
     fields = (task.target, task.guard, task.reward, task.outcome)

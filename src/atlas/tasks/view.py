@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.hrm import Hierarchy, old
 from atlas.tasks.names import state_name
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, Transition
 
@@ -55,6 +55,7 @@ class TaskView(NamedTuple):
 
 def view(task: Any) -> TaskView:
     """The plain form of a RewardMachine or a Hierarchy (one, not a batch)."""
+    task = old(task)
     if isinstance(task, RewardMachine):
         call = np.full(task.target.shape, UNUSED)
         return TaskView((_machine(task.target, task.guard, task.reward, task.outcome, call),), 0)
