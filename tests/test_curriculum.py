@@ -13,7 +13,7 @@ from atlas.config import DRConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.solver.relaxed import relaxed_many
 from atlas.presets import TINY
-from atlas.tasks.view import view
+from atlas.tasks.bridge import unpack
 from atlas.ued.curriculum import SAMPLE, Observer, ancestry, count_states, examples, tell_edit, tell_edits
 from rules import count_objects
 
@@ -53,11 +53,11 @@ def test_the_numbers_are_means_by_probability(seen, record):
     totals, shares = defaultdict(float), defaultdict(lambda: defaultdict(float))
     for i, p in enumerate(seen.probability):
         problem, lineage = one(seen.problems, i), one(seen.lineage, i)
-        machine = view(problem.task).machines[0]
+        machine = unpack(problem.task).machines[0]
         told = {
             "rooms": int(problem.level.rooms),
             "objects": count_objects(problem.level),
-            "states": len(machine.outcome),
+            "states": len(machine.states),
             "edits": len(tell_edits(lineage, [str(n) for n in range(100)])),
             "generation": int(lineage.generation),
         }
@@ -139,7 +139,7 @@ def test_counting_works_for_hierarchies():
     from atlas.api import sample_batch, settings
 
     problems = jax.tree.map(np.asarray, sample_batch(settings("independent", "hierarchical", (1,)), 16, 0))
-    expected = [sum(len(m.outcome) for m in view(one(problems.task, i)).machines if m.edges) for i in range(16)]
+    expected = [sum(len(m.states) for m in unpack(one(problems.task, i)).machines if m.edges) for i in range(16)]
     assert count_states(problems).tolist() == expected
     counts = [count_objects(one(problems.level, i)) for i in range(16)]
     assert grid.count_objects(np.asarray(problems.level.cells)).tolist() == counts

@@ -15,7 +15,8 @@ from atlas.domains.minigrid.sample import Bounds, level_sampler, possible
 from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.domains.minigrid.text import pad_level, parse_level
 from atlas.tasks import rm
-from atlas.tasks.flatten import flatten
+from atlas.tasks.bridge import pack, unpack
+from atlas.tasks.machine import flatten
 from atlas.tasks.rm import ACCEPT, ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition
 from atlas.tasks.sample import draw_sequence, formalism
 from atlas.types import Problem
@@ -151,7 +152,7 @@ def test_hierarchies_are_judged_as_their_flat_form() -> None:
     keys = jax.random.split(jax.random.key(0), 96)
     masks = jnp.roll(jax.jit(jax.vmap(possible))(levels), 1, axis=0)  # what another level holds, so that many fail
     nested = jax.device_get(jax.jit(jax.vmap(tasks.sample))(keys, masks))
-    flat = [flatten(jax.tree.map(lambda x, i=i: x[i], nested)) for i in range(96)]
+    flat = [pack(flatten(unpack(jax.tree.map(lambda x, i=i: x[i], nested)))) for i in range(96)]
     size = TaskSize(*(max(sizes) for sizes in zip(*(task.size for task in flat), strict=True)))
     flat_batch = jax.tree.map(lambda *x: np.stack(x), *(rm.resize(task, size) for task in flat))
     found = np.asarray(program(True)(Problem.unchecked(level=levels, task=nested)))

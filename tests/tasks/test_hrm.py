@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from atlas.errors import AtlasError
 from atlas.tasks import hrm, rm
-from atlas.tasks.flatten import flatten, flatten_with_stacks
 from atlas.tasks.rm import ACCEPT, REJECT
 from twins.random_tasks import NESTED, as_masks, follower, random_hierarchy, random_trace, twin
 
@@ -33,19 +32,6 @@ def test_followed_like_the_twin(seed):
         assert rewards[t] == other.step(label)
         assert [n for n in nodes[t] if n >= 0] == stack_of(other)
         assert outcomes[t] == other.outcome
-
-
-@given(st.integers(0, 10**9))
-@settings(max_examples=150)
-def test_equal_to_the_flat_form(seed):
-    task = random_hierarchy(seed)
-    flat, stacks = flatten_with_stacks(task)
-    one, other = twin(task), twin(flat)
-    for label in random_trace(seed + 1, 64, 0.6):
-        assert one.step(label) == other.step(label)
-        assert one.outcome == other.outcome
-        if not one.outcome:
-            assert stacks[other.state].node == (one.machine, one.state)
 
 
 def test_the_random_hierarchies_are_deep_enough():
@@ -132,19 +118,6 @@ def test_the_graph_lets_a_caller_see_its_callee():
     assert graph.target[caller, edges] == states, "and into the callee's initial state"
     assert graph.guard[caller, edges].tolist() == graph.guard[caller, 0].tolist()
     assert (graph.target[0, edges:] == rm.UNUSED).all(), "a plain edge enters nothing"
-
-
-def test_flattening_refuses_what_grows_too_large():
-    wide = [[(u, u + 1, [1], 0.0, 1) for u in range(20)] + [(20, ACCEPT, [1])], [(u, u + 1, [1]) for u in range(20)]]
-    wide[1].append((20, ACCEPT, [1]))
-    with pytest.raises(AtlasError, match="flat form"):
-        flatten(hrm.hierarchy(wide))
-
-
-def test_a_root_that_ends_at_once_flattens_to_one_state():
-    task = hrm.hierarchy([[(0, ACCEPT, [1], 1.0, 1)], [(0, ACCEPT, [2])]])
-    ended = task.replace(outcome=task.outcome.at[0, 0].set(1))
-    assert flatten(ended).outcome.tolist() == [1]
 
 
 def test_chains_are_listed_alike_with_and_without_tracing():

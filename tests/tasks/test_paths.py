@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas.tasks import rm
-from atlas.tasks.flatten import flatten
+from atlas.tasks.bridge import pack, unpack
 from atlas.tasks.hrm import hierarchy
+from atlas.tasks.machine import flatten
 from atlas.tasks.rewards import FAR, count_paths, distances
 from atlas.tasks.rm import ACCEPT, machine
 from twins.paths import simple_paths
@@ -54,7 +55,7 @@ def test_a_diamond_in_front_of_a_diamond_has_four_paths():
 def test_calls_stand_for_the_paths_of_their_callee():
     inner = [(0, 1, [1]), (0, ACCEPT, [2]), (1, ACCEPT, [3])]
     task = hierarchy([[(0, 1, [4], 0.0, 1), (1, ACCEPT, [5], 1.0, 1), (0, ACCEPT, [3])], inner])
-    found, flat = count(task), count(flatten(task))
+    found, flat = count(task), count(pack(flatten(unpack(task))))
     assert (found.count, found.shortest, found.longest) == (5, 1, 4)
     assert (flat.count, flat.shortest, flat.mean, flat.longest) == (found.count, 1, found.mean, 4)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import draw_task, svg_task
 from atlas.tasks.english import english
 from atlas.tasks.icons import ICONS, Sign, Thing, sign_of
@@ -77,7 +78,7 @@ DIAMOND = (
 
 
 def test_svg_holds_states_words_and_tooltips():
-    root = ElementTree.fromstring(svg_task(english(DIAMOND, VOCABULARY), VOCABULARY, current=1))
+    root = ElementTree.fromstring(svg_task(english(DIAMOND, VOCABULARY), VOCABULARY, current=(0, 1)))
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
     titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
     assert {"u0", "u1", "uA", "uR", "ball", "blue key", "open door", "not ball", "-1"} <= set(texts)
@@ -99,7 +100,7 @@ def test_hierarchies_show_their_machines_and_calls():
 
 
 def test_terminal_text():
-    text = text_task(english(DIAMOND, VOCABULARY), VOCABULARY, current=0)
+    text = text_task(english(DIAMOND, VOCABULARY), VOCABULARY, current=(0, 0))
     assert text.splitlines() == [
         "▶ u0 ─┬─ ● go to a ball ──▶ u1",
         "      └─ ⚷ pick up a blue key ──▶ uR ✗  (-1)",
@@ -130,7 +131,7 @@ def test_other_vocabularies_are_drawn_in_words():
 
 def test_pictures_show_the_current_state_and_scale():
     task = english("go to a red ball", VOCABULARY)
-    plain, marked = draw_task(task, VOCABULARY, scale=1.0), draw_task(task, VOCABULARY, current=0, scale=1.0)
+    plain, marked = draw_task(task, VOCABULARY, scale=1.0), draw_task(task, VOCABULARY, current=(0, 0), scale=1.0)
     assert plain.size == marked.size
     assert plain.tobytes() != marked.tobytes()
     assert abs(draw_task(task, VOCABULARY, scale=2.0).size[0] - 2 * plain.size[0]) <= 1
@@ -141,7 +142,7 @@ def test_pictures_show_the_current_state_and_scale():
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_sampled_task_can_be_drawn(name):
     for i in range(6):
-        task = single(drawn(name), i)
+        task = unpack(single(drawn(name), i))
         ElementTree.fromstring(svg_task(task, VOCABULARY))
         assert draw_task(task, VOCABULARY, scale=0.5).size[0] > 0
         assert "uA ✓" in text_task(task, VOCABULARY)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from atlas.tasks import hrm, rm
+from atlas.tasks.bridge import unpack
 from twins.traversal import Twin
 
 PROPS = 5
@@ -54,27 +55,18 @@ def random_trace(seed: int, length: int, density: float = 0.5) -> list[set[int]]
 
 def twin(task) -> Twin:
     """The plain-Python twin of a task."""
-    machines = hrm.arranged(task) if isinstance(task, hrm.Hierarchy) else [arranged_flat(task)]
-    root = int(task.root) if isinstance(task, hrm.Hierarchy) else 0
-    plain = [
+    task = unpack(task)
+    machines = [
         (
             [
                 [(e.literals, e.target, e.reward, None if e.call == rm.UNUSED else e.call) for e in edges]
-                for edges in leaving
+                for edges in machine.leaving
             ],
-            outcome,
+            machine.outcomes,
         )
-        for leaving, outcome in machines
+        for machine in task.machines
     ]
-    return Twin(plain, root)
-
-
-def arranged_flat(task: rm.RewardMachine):
-    """Edges by state, and outcomes."""
-    leaving = [[] for _ in range(task.target.shape[0])]
-    for edge in rm.transitions(task):
-        leaving[edge.source].append(edge)
-    return leaving, [int(o) for o in np.asarray(task.outcome)]
+    return Twin(machines, task.root)
 
 
 def as_masks(trace, props: int = PROPS) -> jax.Array:

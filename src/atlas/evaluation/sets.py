@@ -27,7 +27,8 @@ from atlas.evaluation.play import Examiner
 from atlas.runs.problem_files import choose, load
 from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
 from atlas.settings import to_plain
-from atlas.tasks.identity import content_hash
+from atlas.tasks.bridge import unpack
+from atlas.tasks.machine import content_hash
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.rm import ACCEPTED, num_states
 from atlas.types import NamedProblem, Problem
@@ -169,7 +170,9 @@ def _draw(recipe: Recipe, seed: int, turn: int, seen: set[Any]) -> Waiting:
 def identity(problem: Problem) -> Any:
     """Equal for problems that are the same: level for level, and task for task whatever its states are called."""
     level = problem.level
-    return tuple(np.asarray(getattr(level, f.name)).tobytes() for f in fields(level)), content_hash(problem.task)
+    return tuple(np.asarray(getattr(level, f.name)).tobytes() for f in fields(level)), content_hash(
+        unpack(problem.task)
+    )
 
 
 def _cells(recipe: Recipe, batch: Problem) -> np.ndarray:

@@ -20,9 +20,10 @@ from atlas.reports.results import Evaluated, Result
 from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
 from atlas.show.episode import Scene, Trained, ending, scenes
-from atlas.tasks.draw import Place, svg_task
+from atlas.tasks.bridge import unpack
+from atlas.tasks.draw import svg_task
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.machine import Node
 from atlas.types import NamedProblem
 
 TRIES: Final = 5
@@ -139,7 +140,7 @@ def _html(shown: Shown) -> str:
     """A player: the level, the machine, what the policy thinks, and buttons. Without scripts the start is seen."""
     start = shown.watched[0].level
     places = list(dict.fromkeys(scene.place for scene in shown.watched))
-    drawings = [task_svg(shown.problem.task, _current(shown, place)) for place in places]
+    drawings = [task_svg(shown.problem.task, place) for place in places]
     machines = "".join(f"<div{' hidden' * (number > 0)}>{drawing}</div>" for number, drawing in enumerate(drawings))
     end = f"{ending(shown.watched)} after {shown.watched[-1].step} steps"
     return (
@@ -149,10 +150,6 @@ def _html(shown: Shown) -> str:
         f'<div class="paper machine">{machines}</div><div class="controls"></div>'
         f'<script type="application/json">{_script(film(shown.watched, places))}</script></article>\n'
     )
-
-
-def _current(shown: Shown, place: tuple[int, int]) -> int | tuple[int, int]:
-    return place if isinstance(shown.problem.task, Hierarchy) else place[1]
 
 
 def _script(content: Any) -> str:
@@ -207,14 +204,14 @@ def level_svg(level: Level, width: int = 228) -> str:
     return _inline(text)
 
 
-def task_svg(task: Any, current: Place | None = None) -> str:
+def task_svg(task: Any, current: Node | None = None) -> str:
     """A machine; the current state is lit."""
-    return _inline(svg_task(task, VOCABULARY, current))
+    return _inline(svg_task(unpack(task), VOCABULARY, current))
 
 
 def task_words(task: Any) -> str:
     """The task in English, as HTML, if a sentence or two say it."""
-    words = explain(task, VOCABULARY)
+    words = explain(unpack(task), VOCABULARY)
     return f'<p class="task">{escape(words)}</p>' if is_prose(words) else ""
 
 

@@ -17,6 +17,7 @@ from atlas.errors import AtlasError, nearest
 from atlas.runs import store
 from atlas.runs.documents import Document, read_documents
 from atlas.runs.store import write_whole
+from atlas.tasks.bridge import pack, unpack
 from atlas.tasks.formats import format_task, parse_task
 from atlas.tasks.hrm import MAX_NODES, Hierarchy
 from atlas.tasks.rm import UNUSED, RewardMachine
@@ -35,7 +36,7 @@ def stack(problems: Sequence[Problem]) -> Problem:
     """A batch of problems. Levels and tasks take the largest size of any; flat tasks among hierarchies become such."""
     if not problems:
         raise AtlasError("there are no problems to stack")
-    tasks = [problem.task for problem in problems]
+    tasks = [pack(problem.task) for problem in problems]
     if any(isinstance(task, Hierarchy) for task in tasks):
         tasks = [_as_hierarchy(task) for task in tasks]
         _check_nodes(tasks)
@@ -243,7 +244,7 @@ def _level(document: Document, entries: dict[str, yaml.Node]) -> Level:
 
 def _task(document: Document, node: yaml.Node) -> Any:
     with document.blame(node, "task"):
-        return parse_task(document.value(node), VOCABULARY)
+        return pack(parse_task(document.value(node), VOCABULARY))
 
 
 def load_level(path: Path | str) -> Level:
@@ -320,7 +321,7 @@ def format_problem(problem: Problem | Level) -> str:
         _line("notes", about.notes) if about.notes else "",
         "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(level).splitlines()),
         _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
-        _line("task", format_task(task, VOCABULARY)) if task is not None else "",
+        _line("task", format_task(unpack(task), VOCABULARY)) if task is not None else "",
     ]
     return "".join(parts)
 

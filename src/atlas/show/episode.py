@@ -16,14 +16,15 @@ from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
 from atlas.config import DomainConfig
-from atlas.domains.minigrid import alphabet, dynamics, grid, text
+from atlas.domains.minigrid import alphabet, dynamics, grid, labels, text
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import ACTIONS, Level
 from atlas.errors import AtlasError, nearest
 from atlas.student.network import Observation, Params, Student
 from atlas.tasks import rm
+from atlas.tasks.bridge import pack
 from atlas.tasks.hrm import Hierarchies, Hierarchy
-from atlas.tasks.names import machine_name, state_name
+from atlas.tasks.machine import machine_name, state_name
 from atlas.tasks.rm import RewardMachine, RewardMachines, TaskSize
 from atlas.types import Graph, Problem, bare
 from atlas.world import World, WorldState
@@ -116,7 +117,7 @@ class Episode:
         self._has_task = not isinstance(subject, Level)
         problem = Problem(level=subject, task=rm.machine([])) if isinstance(subject, Level) else bare(subject)
         self._problem = Problem(
-            level=text.pad_level(problem.level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(problem.task)
+            level=text.pad_level(problem.level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(pack(problem.task))
         )
         self._step_limit = step_limit
         self._formalism, self._reset, self._step = _compiled(isinstance(self._problem.task, RewardMachine))
@@ -207,7 +208,7 @@ def _no_sampler(key: Any, mask: Any) -> Any:
 
 @jax.jit
 def _look(state: Any) -> tuple[jax.Array, jax.Array]:
-    return dynamics.view(state), alphabet.label(state)
+    return dynamics.view(state), labels.label(state)
 
 
 def _roomy(task: RewardMachine | Hierarchy) -> RewardMachine | Hierarchy:

@@ -25,9 +25,9 @@ from atlas.runs.display import clock, short
 from atlas.runs.store import write_whole
 from atlas.show.episode import STEP_LIMIT, Action, Choice, Episode, Record, Scene, action_number
 from atlas.show.problem import TASK_SCALE
+from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import draw_task
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.hrm import Hierarchy
 from atlas.types import Problem
 
 # Writing pictures and films. Every file appears whole or not at all.
@@ -181,8 +181,7 @@ def _task_pictures(subject: Problem | Level, tile: int) -> Callable[[tuple[int, 
     def draw_at(place: tuple[int, int]) -> Image.Image | None:
         if isinstance(subject, Level):
             return None
-        current = place if isinstance(subject.task, Hierarchy) else place[1]
-        return draw_task(subject.task, VOCABULARY, current, scale=TASK_SCALE * tile)
+        return draw_task(unpack(subject.task), VOCABULARY, place, scale=TASK_SCALE * tile)
 
     return draw_at
 
@@ -279,7 +278,7 @@ def _level(problem: Problem) -> Image.Image:
 
 def _machine(problem: Problem) -> Image.Image:
     """As large as drawn, unless it has to shrink."""
-    drawn = draw_task(problem.task, VOCABULARY, scale=1.0).convert("RGB")
+    drawn = draw_task(unpack(problem.task), VOCABULARY, scale=1.0).convert("RGB")
     shrink = min(1.0, (WIDTH - 2 * PADDING) / drawn.width, MACHINE_HEIGHT / drawn.height)
     size = (max(1, int(drawn.width * shrink)), max(1, int(drawn.height * shrink)))
     return drawn if shrink == 1.0 else drawn.resize(size, Image.Resampling.LANCZOS)
@@ -297,7 +296,7 @@ class _Line(NamedTuple):
 
 def _words_gallery(problem: Problem, fact: dict[str, Any], width: int) -> list[_Line]:
     """How the student fares, the task in a sentence, and the edits that made the problem."""
-    told = explain(problem.task, VOCABULARY)
+    told = explain(unpack(problem.task), VOCABULARY)
     lines = [_Line(line, INK, 13) for line in _wrap(told, width, 3)] if is_prose(told) else []
     history = _wrap(", ".join(fact["edits"]), width, LINES - len(lines))
     return [*_figures(fact), *lines, *(_Line(line, SOFT_gallery, 13) for line in history)]

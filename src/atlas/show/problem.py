@@ -14,12 +14,12 @@ from rich.text import Text
 from atlas.domains.minigrid import grid, render, terminal, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
+from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import draw_task, svg_task
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.machine import Node, Task
 from atlas.tasks.terminal import text_task
-from atlas.tasks.view import view
 from atlas.types import About, Problem
 
 Subject = Problem | Level
@@ -27,11 +27,11 @@ TASK_SCALE: Final = 1 / 24
 """Size of a drawn task per pixel of a tile: its icons come out a little smaller than the objects of the level."""
 
 
-def parts(subject: Subject) -> tuple[Level, Any, About]:
+def parts(subject: Subject) -> tuple[Level, Task | None, About]:
     """The level, the task if there is one, and what is known about them."""
     if isinstance(subject, Level):
         return subject, None, About()
-    return subject.level, subject.task, getattr(subject, "about", About())
+    return subject.level, unpack(subject.task), getattr(subject, "about", About())
 
 
 def describe(subject: Subject) -> dict[str, Any]:
@@ -74,11 +74,11 @@ def portrait(subject: Subject, colour: bool = True) -> RenderableType:
     return Group(*rows)
 
 
-def task_rows(task: Any, current: tuple[int, int] | None = None, colour: bool = True) -> list[RenderableType]:
+def task_rows(task: Any, current: Node | None = None, colour: bool = True) -> list[RenderableType]:
     """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
+    task = unpack(task)
     words = explain(task, VOCABULARY)
-    place = current if current is None or isinstance(task, Hierarchy) else current[1]
-    machine = Text.from_ansi(text_task(task, VOCABULARY, place, colour))
+    machine = Text.from_ansi(text_task(task, VOCABULARY, current, colour))
     return [escape(words), "", machine] if is_prose(words) else [machine]
 
 
@@ -93,7 +93,7 @@ def overview(subjects: Sequence[Subject]) -> Table:
         level, task, about = parts(subject)
         rows, cols = text.natural_cells(level).shape
         objects = int(grid.count_objects(np.asarray(level.cells)))
-        states = sum(len(machine.outcome) for machine in view(task).machines) if task is not None else 0
+        states = sum(len(machine.states) for machine in task.machines) if task is not None else 0
         table.add_row(
             str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(objects),
             str(states or ""), escape(explain(task, VOCABULARY)) if task is not None else "",

@@ -6,17 +6,14 @@ Guards are rows of icons and words, negated ones in red and struck through. Nega
 
 import dataclasses
 import math
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from PIL import Image
 
-from atlas.tasks.explain import Words
+from atlas.tasks.explain import Words, hidden_negations, reward_words, shown_literals
 from atlas.tasks.icons import ICONS, IconTable, Sign, draw_sign, sign_of, sign_width
 from atlas.tasks.layout import Link, arrange
-from atlas.tasks.names import machine_name
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, Transition
+from atlas.tasks.machine import NO_CALL, Edge, Machine, Node, Task, machine_name
 from atlas.tasks.shapes import (
     Box,
     Circle,
@@ -32,16 +29,12 @@ from atlas.tasks.shapes import (
     to_image,
     to_svg,
 )  # fmt: skip
-from atlas.tasks.view import Machine, view
-from atlas.vocabulary import Vocabulary
+from atlas.tasks.terminal import HIDDEN
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 RADIUS, ICON, ROW, PADDING, MARGIN = 19.0, 18.0, 25.0, 6.0, 18.0
 INK, SOFT, RED, GREEN, LIGHT = "#212529", "#868e96", "#e03131", "#2f9e44", "#fff3bf"
 WORDS, SMALL = 11.0, 10.0
-HIDDEN = "Negations that only keep the edges of a state apart are not shown."
-
-Place = int | tuple[int, int]
-"""A current state: its number, or (machine, state) in a hierarchy."""
 
 
 class _Row(NamedTuple):
@@ -73,36 +66,35 @@ class _Label(NamedTuple):
         return (max(rows) + call + reward + 2 * PADDING, ROW * max(1, len(self.rows)) + 4)
 
 
-def svg_task(task: Any, vocabulary: Vocabulary, current: Place | None = None, icons: IconTable = ICONS) -> str:
+def svg_task(task: Task, vocabulary: Vocabulary, current: Node | None = None, icons: IconTable = ICONS) -> str:
     """The task as an SVG document; `current` is highlighted."""
     shapes, size = _drawing(task, vocabulary, current, icons)
     return to_svg(shapes, size)
 
 
 def draw_task(
-    task: Any, vocabulary: Vocabulary, current: Place | None = None, scale: float = 2.0, icons: IconTable = ICONS
+    task: Task, vocabulary: Vocabulary, current: Node | None = None, scale: float = 2.0, icons: IconTable = ICONS
 ) -> Image.Image:
     """The task as a picture; `current` is highlighted."""
     shapes, size = _drawing(task, vocabulary, current, icons)
     return to_image(shapes, size, scale)
 
 
-def _drawing(task: Any, vocabulary: Vocabulary, current: Place | None, icons: IconTable) -> tuple[list[Shape], Point]:
+def _drawing(task: Task, vocabulary: Vocabulary, current: Node | None, icons: IconTable) -> tuple[list[Shape], Point]:
     """All machines below each other, the root first."""
-    seen = view(task)
-    order = [seen.root, *(m for m in range(len(seen.machines)) if m != seen.root)]
+    order = [task.root, *(m for m in range(len(task.machines)) if m != task.root)]
     shapes: list[Shape] = []
     width, y = 0.0, MARGIN
     for m in order:
-        if not seen.is_flat:
-            title = machine_name(m) + (" (root)" if m == seen.root else "")
+        if not task.is_flat:
+            title = machine_name(m) + (" (root)" if m == task.root else "")
             shapes.append(Text((MARGIN, y + 8), title, 13, INK, bold=True, centred=False))
             y += 24
-        at = current if seen.is_flat else current[1] if isinstance(current, tuple) and current[0] == m else None
-        drawn, size = _machine(seen.machines[m], vocabulary, at, icons, m == seen.root)
+        at = current[1] if current and current[0] == m else None
+        drawn, size = _machine(task.machines[m], vocabulary, at, icons, m == task.root)
         shapes += [_moved(shape, MARGIN, y) for shape in drawn]
         width, y = max(width, size[0]), y + size[1] + MARGIN
-    if any(hidden_negations(machine, u) for machine in seen.machines for u in machine.running):
+    if any(hidden_negations(machine, u) for machine in task.machines for u in machine.running):
         width = max(width, text_width(HIDDEN, SMALL))
         shapes.append(Text((MARGIN, y), HIDDEN, SMALL, SOFT, centred=False))
         y += MARGIN
@@ -110,9 +102,9 @@ def _drawing(task: Any, vocabulary: Vocabulary, current: Place | None, icons: Ic
 
 
 def _machine(
-    machine: Machine, vocabulary: Vocabulary, current: Any, icons: IconTable, is_root: bool
+    machine: Machine, vocabulary: Vocabulary, current: int | None, icons: IconTable, is_root: bool
 ) -> tuple[list[Shape], Point]:
-    states = machine.reachable() + [u for u in machine.outcome if u not in machine.reachable()]
+    states = [*machine.reachable, *(u for u in machine.states if u not in machine.reachable)]
     number = {u: n for n, u in enumerate(states)}
     labels = [_label(machine, edge, vocabulary, icons, is_root) for edge in machine.edges]
     links = [
@@ -133,32 +125,13 @@ def _machine(
     return shapes, (layout.size[0] + 18, layout.size[1] + 4)
 
 
-def hidden_negations(machine: Machine, u: int) -> Collection[int]:
-    """Literals that only keep the edges of a state apart: negations of what is asked for on its other edges."""
-    edges = machine.leaving(u)
-    asked = {x for edge in edges for x in edge.literals if x > 0}
-    return {-x for x in asked if any(-x in edge.literals for edge in edges)}
-
-
-def shown_literals(machine: Machine, edge: Transition) -> list[int]:
-    """The literals of a guard without those that only keep it apart from its siblings."""
-    hidden = hidden_negations(machine, edge.source)
-    return [x for x in edge.literals if x not in hidden] or list(edge.literals)
-
-
-def reward_words(machine: Machine, edge: Transition, is_root: bool) -> str:
-    """`+0.5` where the reward is not the usual one: 1 into the root's acceptance, else 0."""
-    usual = float(is_root and machine.outcome[edge.target] == ACCEPTED)
-    return "" if edge.reward == usual else f"{np.float32(edge.reward):+g}"
-
-
-def _label(machine: Machine, edge: Transition, vocabulary: Vocabulary, icons: IconTable, is_root: bool) -> _Label:
+def _label(machine: Machine, edge: Edge, vocabulary: Vocabulary, icons: IconTable, is_root: bool) -> _Label:
     rows = []
     for x in shown_literals(machine, edge):
         sign = sign_of(abs(x) - 1, vocabulary, icons)
         words = sign.words if sign else vocabulary.names[abs(x) - 1].replace("_", " ")
         rows.append(_Row(sign, ("not " if x < 0 else "") + words, x < 0))
-    call = f"{machine_name(edge.call)} |" if edge.call != UNUSED else ""
+    call = f"{machine_name(edge.call)} |" if edge.call != NO_CALL else ""
     title = " ".join(filter(None, [call, Words(vocabulary).guard(edge.literals)]))
     return _Label(tuple(rows), call, reward_words(machine, edge, is_root), title)
 
@@ -194,7 +167,7 @@ def _draw_row(row: _Row, left: Point) -> list[Shape]:
 
 
 def _state(machine: Machine, u: int, centre: Point, is_current: bool) -> Group:
-    outcome = machine.outcome[u]
+    outcome = machine.outcomes[u]
     colour = {ACCEPTED: GREEN, REJECTED: RED}.get(outcome, INK)
     fill = LIGHT if is_current else "#ffffff"
     shapes: list[Shape] = [Circle(centre, RADIUS, Ink(fill=fill, stroke=colour, width=3.5 if is_current else 1.8))]

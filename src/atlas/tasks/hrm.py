@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
 from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.tasks import rm
-from atlas.tasks.names import machine_name
+from atlas.tasks.machine import machine_name
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition
 from atlas.types import Edit, Graph
 

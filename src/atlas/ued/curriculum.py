@@ -22,7 +22,7 @@ from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects, door_plac
 from atlas.domains.minigrid.solver.relaxed import relaxed
 from atlas.problems import PRECEDING, SUCCEEDING, edit_names
 from atlas.tasks.edits import END, MACHINE_FACTOR, START
-from atlas.tasks.names import machine_name
+from atlas.tasks.machine import machine_name
 from atlas.tasks.rewards import Paths, count_paths
 from atlas.training import Trainer
 from atlas.types import Lineage, Problem

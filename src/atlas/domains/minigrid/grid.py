@@ -15,6 +15,7 @@ from jax import Array
 from jaxtyping import Int8, UInt8
 
 from atlas.config import DomainConfig
+from atlas.domains.minigrid import alphabet
 from atlas.struct import Struct
 
 # Cells, levels and states: the data of Minigrid.
@@ -29,7 +30,7 @@ OUTSIDE, FLOOR, WALL, BALL, SQUARE, KEY, DOOR_CLOSED, DOOR_LOCKED, DOOR_OPEN = r
 MOVABLE: Final = (BALL, SQUARE, KEY)
 DOORS: Final = (DOOR_CLOSED, DOOR_LOCKED, DOOR_OPEN)
 
-COLOURS: Final = ("red", "green", "blue", "purple", "yellow", "gray", "none")
+COLOURS: Final = (*alphabet.COLOURS, "none")
 RED, GREEN, BLUE, PURPLE, YELLOW, GRAY, NO_COLOUR = range(len(COLOURS))
 
 UP, RIGHT, DOWN, LEFT = range(4)

@@ -34,8 +34,8 @@ from atlas.domains.minigrid.solver.boards import (
     meaning,
     meet,
 )
-from atlas.tasks.flatten import flatten
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.bridge import pack, unpack
+from atlas.tasks.machine import flatten
 from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.vocabulary import ACCEPTED, RUNNING
 
@@ -63,7 +63,7 @@ class Machine(NamedTuple):
 
 def flat(task: Any) -> RewardMachine:
     """The task itself, or the equal flat machine of a hierarchy."""
-    return flatten(task) if isinstance(task, Hierarchy) else task
+    return pack(flatten(unpack(task)))
 
 
 def read_machine(task: RewardMachine) -> Machine:

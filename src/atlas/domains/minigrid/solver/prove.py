@@ -41,6 +41,7 @@ from atlas.domains.minigrid.solver.boards import (
 from atlas.domains.minigrid.solver.bounds import LOST, Edge, Machine, Outlook, flat, read_machine, why_unsolvable
 from atlas.domains.minigrid.solver.search import POLISH, STYLES, Layer, Leads, Roam, Search, Stand, single
 from atlas.errors import AtlasError
+from atlas.tasks.bridge import pack
 from atlas.tasks.hrm import Hierarchies
 from atlas.tasks.rm import UNUSED, RewardMachine, RewardMachines
 from atlas.types import Problem
@@ -425,7 +426,7 @@ def solve(problem: Problem, step_limit: int = STEP_LIMIT, budget: int = BUDGET, 
     """Decide whether a problem can be solved within the step limit, and prove it either way."""
     found = propose(problem, step_limit, budget, polish)
     if found.plan:
-        one = jax.tree.map(lambda x: np.asarray(x)[None], Problem.unchecked(level=problem.level, task=problem.task))
+        one = jax.tree.map(lambda x: x[None], _plain(problem))
         found = confirm(found, bool(accepted(one, [found.plan], step_limit)[0]))
     return found
 
@@ -577,7 +578,7 @@ def solve_many(
 
 def _plain(problem: Problem) -> Problem:
     """A problem without a name, in plain arrays that travel between processes."""
-    return jax.tree.map(np.asarray, Problem.unchecked(level=problem.level, task=problem.task))
+    return jax.tree.map(np.asarray, Problem.unchecked(level=problem.level, task=pack(problem.task)))
 
 
 def _in_processes(decide: Any, problems: list[Problem], workers: int) -> Iterator[Solution]:
