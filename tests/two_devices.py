@@ -14,7 +14,7 @@ import numpy as np
 from atlas.build import build
 from atlas.config import PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
-from atlas.presets import TINY
+from atlas.domains.minigrid.presets import TINY
 from atlas.runs.checkpoints import Checkpoints, from_table, to_table
 
 CONFIG = dataclasses.replace(

@@ -181,13 +181,13 @@ def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -
     """Draw n levels, each at its natural size."""
     import jax
 
-    from atlas.config import DomainConfig
     from atlas.domains.minigrid import text
     from atlas.domains.minigrid.domain import Minigrid
+    from atlas.domains.minigrid.settings import MinigridConfig
     from atlas.settings import from_plain, require
 
     require(n >= 1, "n", n, "at least 1")
-    domain = Minigrid(from_plain(DomainConfig, {} if rooms is None else {"rooms": list(rooms)}))
+    domain = Minigrid(from_plain(MinigridConfig, {} if rooms is None else {"rooms": list(rooms)}))
     batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
     return [text.crop_level(level) for level in _one_by_one(batch)]
 

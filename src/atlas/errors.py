@@ -14,6 +14,15 @@ class TextError(AtlasError):
     """A mistake in a text, with its place."""
 
 
+class LevelTextError(AtlasError):
+    """A level that cannot be read: what is wrong, and where (counted from 1; 0 where no place is to blame)."""
+
+    def __init__(self, problem: str, line: int = 0, column: int = 0, key: str = "level") -> None:
+        self.problem, self.line, self.column, self.key = problem, line, column, key
+        place = f"line {line}, column {column}: " if column else f"line {line}: " if line else ""
+        super().__init__(place + problem)
+
+
 class TaskWarning(UserWarning):
     """A task that can be used, but may not mean what its writer thinks."""
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import atlas
-from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, grid
 from atlas.domains.minigrid.alphabet import Descriptor, Proposition
 from atlas.domains.minigrid.grid import object_limits
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import codes_of
 from atlas.domains.minigrid.solver.prove import STEP_LIMIT, Solution, accepted, propose
 from atlas.runs.problem_files import stack
@@ -166,7 +166,7 @@ def verbs(problem: NamedProblem) -> list[str]:
 
 def is_in_distribution(problem: NamedProblem) -> bool:
     """Whether the sequential sampler could have drawn it: layout, number of objects, empty hands, a short chain."""
-    level, machine, config = problem.level, root(problem), DomainConfig()
+    level, machine, config = problem.level, root(problem), MinigridConfig()
     if int(level.rooms) not in config.rooms:
         return False
     least, most = object_limits(config)[int(level.rooms)]

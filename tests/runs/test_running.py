@@ -15,9 +15,9 @@ from PIL import Image
 from atlas.build import build, parts
 from atlas.cli import main
 from atlas.commands.train import report
+from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
 from atlas.evaluation.sets import Exam
-from atlas.presets import TINY
 from atlas.runs import run, snapshots
 from atlas.runs.checkpoints import Checkpoints, load_parameters, to_table
 from atlas.runs.folder import create

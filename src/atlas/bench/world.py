@@ -12,8 +12,8 @@ from jax import Array
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.timing import compiled, copies, measure, nbytes
 from atlas.bench.workloads import no_sampler, problems
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.tasks.rm import RewardMachines, TaskSize
 from atlas.types import Problem
 from atlas.world import World, restart
@@ -56,7 +56,7 @@ def world_step(batch: int, size: TaskSize, effort: Effort, rooms: int = 6, steps
 
 
 def _world() -> World:
-    return World(Minigrid(DomainConfig()), RewardMachines(sample=no_sampler), 512)
+    return World(Minigrid(MinigridConfig()), RewardMachines(sample=no_sampler), 512)
 
 
 def _play(world: World) -> Callable[..., Any]:

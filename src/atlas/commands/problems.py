@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from atlas.config import RoomCount, TaskSampler
+from atlas.config import TaskSampler
+from atlas.domains.minigrid.settings import RoomCount
 from atlas.errors import AtlasError
 
 # `atlas sample`: draw problems, or levels alone.

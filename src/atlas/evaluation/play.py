@@ -12,8 +12,9 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
-from atlas.config import DomainConfig, NetworkConfig
+from atlas.config import NetworkConfig
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError
 from atlas.runs.problem_files import stack
 from atlas.struct import Struct
@@ -252,7 +253,7 @@ class Examiner:
 
 # A set of problems put to a policy. Sizes come from the set: any set fits any policy, whatever it was trained on.
 
-STEP_LIMIT: Final = DomainConfig().step_limit
+STEP_LIMIT: Final = MinigridConfig().step_limit
 LANES: Final = 256
 """Attempts that are played side by side, at most."""
 STRIDE: Final = 32
@@ -381,7 +382,7 @@ def _name(problem: Problem) -> str:
 
 def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
     """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
-    domain = Minigrid(DomainConfig())
+    domain = Minigrid(MinigridConfig())
     nested = [i for i, problem in enumerate(problems) if isinstance(problem.task, Hierarchy)]
     flat = sorted({*range(len(problems))} - {*nested})
     for numbers in [flat] * bool(flat) + list(_fitting(problems, nested)):

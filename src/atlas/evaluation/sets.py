@@ -18,9 +18,11 @@ import numpy as np
 
 from atlas.api import sample_batch, settings
 from atlas.build import Parts, parts
-from atlas.config import Config, PairingConfig, RoomCount
+from atlas.config import Config, PairingConfig
+from atlas.domains import domain_of
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
+from atlas.domains.minigrid.settings import RoomCount
 from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Examiner
@@ -330,7 +332,9 @@ def _quotas(config: Config, per_size: int) -> Counter[Kind]:
     least = tasks.min_length if tasks.sampler == "sequential" else 1
     lengths = range(least, _longest(config) + 1)
     shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
-    return Counter({(rooms, length): shares[length] for rooms in config.domain.rooms for length in lengths})
+    return Counter(
+        {(rooms, length): shares[length] for rooms in domain_of(config.domain).strata[1] for length in lengths}
+    )
 
 
 def _rather(wanted: Counter[Kind]) -> Counter[Kind]:

@@ -383,9 +383,14 @@ def _from_checkpoint(path: Path, config: Config) -> Policy:
     return _policy(path, config, {name.removeprefix(PARAMS): array for name, array in table.items()}, about)
 
 
+FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
+"""Names of parameters in policies saved by version 0.1 -> names now."""
+
+
 def _policy(path: Path, config: Config, table: Table, about: dict[str, Any]) -> Policy:
     student = parts(config).student
     like = jax.eval_shape(student.init, jax.random.key(0))
+    table = {FORMER_NAMES.get(name, name): array for name, array in table.items()}
     expected = {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in _leaves(like)}
     require_same(path, shapes(table), expected)
     return Policy(

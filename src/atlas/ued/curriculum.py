@@ -16,10 +16,10 @@ from jax import Array
 from jaxtyping import Bool
 
 from atlas.config import Config
+from atlas.domains import surface_of
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.edits import BEFORE
-from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects, door_places
-from atlas.domains.minigrid.solver.relaxed import relaxed
+from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects
 from atlas.problems import PRECEDING, SUCCEEDING, edit_names
 from atlas.tasks.edits import END, MACHINE_FACTOR, START
 from atlas.tasks.machine import machine_name
@@ -143,10 +143,10 @@ class Observer:
     def __init__(self, config: Config, trainer: Trainer, world: World) -> None:
         self.teacher = trainer.teacher
         self.edit_names = edit_names(world.domain, world.formalism)
-        locks = max(len(door_places(rooms)) for rooms in config.domain.rooms)
+        screen = surface_of(config.domain.name).screen(config.domain)
         self._priorities = jax.jit(partial(_priorities, config=config))
         self._propose = jax.jit(lambda key: self.teacher.supply.sample(key, SAMPLE))
-        self._inspect = jax.jit(partial(_inspect, locks=locks))
+        self._inspect = jax.jit(partial(_inspect, screen=screen))
 
     def look(self, teacher_state: Any, number: int) -> Curriculum:
         """The problems that may be replayed; none while the buffer is empty. `number` is the seed for a teacher
@@ -204,11 +204,9 @@ def _priorities(records: Any, clock: Array, config: Config) -> Array:
     return priorities(records, clock, config.teacher.buffer)  # type: ignore[union-attr]
 
 
-def _inspect(problems: Problem, locks: int) -> tuple[Bool[Array, "batch"], Paths]:
+def _inspect(problems: Problem, screen: Callable[[Problem], Array]) -> tuple[Bool[Array, "batch"], Paths]:
     """Whether the relaxed check passes each problem, and the paths of its task."""
-    return jax.lax.map(
-        lambda problem: (relaxed(problem, locks), count_paths(problem.task)), problems, batch_size=AT_ONCE
-    )
+    return jax.lax.map(lambda problem: (screen(problem), count_paths(problem.task)), problems, batch_size=AT_ONCE)
 
 
 def _host(tree: Any) -> Any:

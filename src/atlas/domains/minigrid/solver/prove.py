@@ -17,11 +17,11 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Int, Int32
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import CARRYING, FRONT
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import KEY, NOTHING, PICK_UP, PUT_DOWN, TOGGLE, cell
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import (
     DOOR_CODES,
     LOCKED_CODES,
@@ -362,7 +362,7 @@ def _pad(plans: Sequence[Sequence[int]], rows: int, step_limit: int) -> tuple[np
 @functools.cache
 def _replay(is_flat: bool, step_limit: int) -> Any:
     formalism = (RewardMachines if is_flat else Hierarchies)(sample=_no_sampler)
-    world = World(Minigrid(DomainConfig()), formalism, step_limit)
+    world = World(Minigrid(MinigridConfig()), formalism, step_limit)
     return jax.jit(jax.vmap(functools.partial(_is_accepted, world)))
 
 
