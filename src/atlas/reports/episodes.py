@@ -208,5 +208,5 @@ def task_svg(task: Any, current: Node | None = None) -> str:
 
 def task_words(task: Any) -> str:
     """The task in English, as HTML, if a sentence or two say it."""
-    words = explain(task, VOCABULARY)
+    words = explain(unpack(task), VOCABULARY)
     return f'<p class="task">{escape(words)}</p>' if is_prose(words) else ""

@@ -218,7 +218,7 @@ def _level(document: Document, entries: dict[str, yaml.Node]) -> Level:
 
 def _task(document: Document, node: yaml.Node) -> Any:
     with document.blame(node, "task"):
-        return packed.unpack(parse_task(document.value(node), VOCABULARY))
+        return parse_task(document.value(node), VOCABULARY)
 
 
 def load_level(path: Path | str) -> Level:
@@ -295,7 +295,7 @@ def format_problem(problem: Problem | Level) -> str:
         _line("notes", about.notes) if about.notes else "",
         "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(level).splitlines()),
         _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
-        _line("task", format_task(task, VOCABULARY)) if task is not None else "",
+        _line("task", format_task(packed.unpack(task), VOCABULARY)) if task is not None else "",
     ]
     return "".join(parts)
 
