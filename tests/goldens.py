@@ -197,7 +197,7 @@ def shaped(out: str, form: str, drop: tuple[str, ...] = ()) -> Any:
     if form == "yaml":
         return squeezed(yaml.safe_load(out), drop)
     if form == "flags":
-        return dict.fromkeys(flags(out), 1)
+        return {flag: 1 for flag in flags(out)}
     if form == "listed":
         return {line.strip(): 1 for line in out.splitlines() if line.strip()}
     return lines(out)
@@ -243,21 +243,13 @@ def differences(stored: Any, found: Any, place: str = "") -> list[str]:
             sentence
             for key, value in stored.items()
             for sentence in (
-                differences(value, found[key], f"{place}.{key}")
-                if key in found
-                else [f"{place}.{key} is gone: {value!r}"]
+                differences(value, found[key], f"{place}.{key}") if key in found else [f"{place}.{key} is gone: {value!r}"]
             )
-        ] + [
-            f"{place}.{key} is new: {found[key]!r}"
-            for key in ("err", "sentence", "notes", "code")
-            if key in found and key not in stored
-        ]
+        ] + [f"{place}.{key} is new: {found[key]!r}" for key in ("err", "sentence", "notes", "code") if key in found and key not in stored]
     if isinstance(stored, list) and isinstance(found, list):
         if len(stored) != len(found):
             return [f"{place}: {len(stored)} entries were stored, {len(found)} found: {_first(stored, found)}"]
-        return [
-            s for i, (a, b) in enumerate(zip(stored, found, strict=True)) for s in differences(a, b, f"{place}[{i}]")
-        ]
+        return [s for i, (a, b) in enumerate(zip(stored, found, strict=True)) for s in differences(a, b, f"{place}[{i}]")]
     if isinstance(stored, float) and isinstance(found, int | float):
         same = math.isclose(stored, found, rel_tol=1e-6, abs_tol=1e-9)
     else:
@@ -492,7 +484,7 @@ BAD_PROBLEMS: dict[str, str | bytes] = {
     "cell-unknown": level_of("########\n##^.zz##\n########"),
     "cell-no-colour": level_of("########\n##^.oq##\n########"),
     "cell-half": level_of("########\n##^.o\n########"),
-    "cell-inline": 'level: "####\\n^.qq"\ntask: go to a ball\n',
+    "cell-inline": "level: \"####\\n^.qq\"\ntask: go to a ball\n",
     "agent-none": level_of("########\n##..or##\n########"),
     "agent-two": level_of("########\n##^.v.##\n########"),
     "agent-on-nothing": level_of("########\n##^q..##\n########"),
@@ -584,9 +576,7 @@ BAD_LTLF = {
     "false": "false",
     "second-line": "F (front_ball &\n  X frnt_key)",
     "deep": "!" * 5000 + "front_ball",
-    "large": " & ".join(
-        f"F front_{kind}_{colour}" for kind in ("ball", "key") for colour in ("red", "green", "blue", "gray")
-    ),
+    "large": " & ".join(f"F front_{kind}_{colour}" for kind in ("ball", "key") for colour in ("red", "green", "blue", "gray")),
 }
 BAD_HOA = {
     "version": HOA.replace("v1", "v2"),
@@ -665,9 +655,7 @@ UNSOLVABLE = {
     "sealed": level_of("############\n##^.##or####\n############", "go to a ball"),
     "not-locked": level_of("##########\n##^...-r##\n##########", "go to a locked door"),
     "key-gone": level_of("############\n##^.##kr####\n##..xr..or##\n############", "go to a ball"),
-    "must-fail": problem(
-        "{transitions: {u0: {uR: front_wall, uA: [front_ball_red, front_key]}}}".replace("front_wall", "front_ball")
-    ),
+    "must-fail": problem("{transitions: {u0: {uR: front_wall, uA: [front_ball_red, front_key]}}}".replace("front_wall", "front_ball")),
     "square-carried": problem("pick up a square, then go to a blue ball"),
 }
 LINTED = {
@@ -675,11 +663,7 @@ LINTED = {
     "b-same": problem("pick up a key, then go to a ball"),
     "c-trivial": level_of("######\n##or##\n##^.##\n######", "go to a ball"),
     "d-unsolvable": UNSOLVABLE["no-such-thing"],
-    "e-odd-task": ROOM
-    + "task:\n"
-    + "".join(
-        f"  {line}\n" for line in FLAT.replace("uR: [front_key, -front_ball]", "uR: front_ball_red").splitlines()
-    ),
+    "e-odd-task": ROOM + "task:\n" + "".join(f"  {line}\n" for line in FLAT.replace("uR: [front_key, -front_ball]", "uR: front_ball_red").splitlines()),
     "f-out-of-reach": level_of("##############\n##^...or##sb##\n##############", "go to a ball"),
     "g-malformed": BAD_PROBLEMS["cell-unknown"],
     "inner/h-malformed": BAD_PROBLEMS["task-unknown-word"],
@@ -732,24 +716,9 @@ FILES: dict[str, str | bytes] = {
 
 # Help
 
-COMMANDS = [
-    "train",
-    "resume",
-    "sweep",
-    "eval",
-    "report",
-    "watch",
-    "sample",
-    "show",
-    "task",
-    "trace",
-    "play",
-    "solve",
-    "lint",
-    "sets",
-    "bench",
-    "presets",
-]
+COMMANDS = (
+    "train resume sweep eval report watch sample show task trace play solve lint sets bench presets".split()
+)
 command("help/atlas", "--help", form="flags")
 command("help/nothing", form="flags")
 command("help/version", "--version")
@@ -771,15 +740,7 @@ SHOWN = {
 }  # fmt: skip
 for one, file in SHOWN.items():
     command(f"show/{one}", "show", f"problems/{file}.yaml", "--name", one)
-for one in (
-    "room.yaml",
-    "carrying.yaml",
-    "nameless.yaml",
-    "level.yaml",
-    "level.txt",
-    "several.yaml",
-    "deep-problem.yaml",
-):
+for one in ("room.yaml", "carrying.yaml", "nameless.yaml", "level.yaml", "level.txt", "several.yaml", "deep-problem.yaml"):
     command(f"show/{one}", "show", one)
     command(f"show/{one}-json", "show", one, "--json", form="json")
 command("show/authors", "show", "authors")
@@ -805,16 +766,12 @@ def saved(problems: Any, path: str) -> Any:
 
 function("files/hand")(lambda: described("problems"))
 function("files/authors")(lambda: saved(atlas.load("authors"), "authors-again.yaml"))
-function("files/save")(
-    lambda: saved([atlas.load(f"problems/{f}.yaml")[3] for f in dict.fromkeys(SHOWN.values())], "all.yaml")
-)
+function("files/save")(lambda: saved([atlas.load(f"problems/{f}.yaml")[3] for f in dict.fromkeys(SHOWN.values())], "all.yaml"))
 function("files/save-folder")(lambda: saved(atlas.load("several.yaml"), "saved"))
 function("files/save-level")(lambda: saved(atlas.load_level("level.txt"), "level-again.yaml"))
 function("files/save-hierarchy")(lambda: saved(atlas.load("deep-problem.yaml"), "deep-again.yaml"))
 function("files/level")(lambda: saved(atlas.load_level("authors/levels/one.yaml"), "authors-level.yaml"))
-function("files/task")(
-    lambda: [atlas.explain(atlas.load_task(f"{f}.yaml")) for f in ("flat", "deep", "room", "words", "odd")]
-)
+function("files/task")(lambda: [atlas.explain(atlas.load_task(f"{f}.yaml")) for f in ("flat", "deep", "room", "words", "odd")])
 
 # Tasks
 
@@ -858,16 +815,7 @@ for one, words in ENGLISH.items():
 for one, words in LTLF.items():
     command(f"task/ltlf-{one}", "task", words, "--ltlf")
     command(f"task/ltlf-{one}-json", "task", words, "--ltlf", "--json", form="json")
-for one in (
-    "flat.yaml",
-    "hierarchy.yaml",
-    "deep.yaml",
-    "odd.yaml",
-    "rewards.yaml",
-    "automaton.hoa",
-    "formula.ltlf",
-    "steps.txt",
-):
+for one in ("flat.yaml", "hierarchy.yaml", "deep.yaml", "odd.yaml", "rewards.yaml", "automaton.hoa", "formula.ltlf", "steps.txt"):
     command(f"task/{one}", "task", one)
     command(f"task/{one}-json", "task", one, "--json", form="json")
     command(f"task/{one}-all", "task", one, *(f"--{flag}" for flag in OUTPUTS))
@@ -877,9 +825,7 @@ for flag in OUTPUTS:
     command(f"task/only-{flag}", "task", ENGLISH["either"], f"--{flag}")
 command("task/stdin", "task", "-", stdin=ENGLISH["or"])
 command("task/stdin-ltlf", "task", "-", "--ltlf", "--explain", stdin=LTLF["until"])
-command(
-    "task/drawn", "task", ENGLISH["and"], "--svg", "t.svg", "--png", "t.png", "--scale", "1.5", reads=("t.svg", "t.png")
-)
+command("task/drawn", "task", ENGLISH["and"], "--svg", "t.svg", "--png", "t.png", "--scale", "1.5", reads=("t.svg", "t.png"))
 command("task/check-hand", "task", "problems/10-branching.yaml", "--check")
 
 
@@ -909,8 +855,7 @@ def followed(task: Any, labels: Any = None) -> list[str]:
     told = atlas.follow(task, [set(label) for label in (labels or known_labels())])
     ends = {(True, False): " accepted", (False, True): " rejected"}
     return [
-        f"{r.machine} {r.state} [{' '.join(r.stack)}] {r.reward:g}{ends.get((r['accepted'], r['rejected']), '')}"
-        for r in told
+        f"{r.machine} {r.state} [{' '.join(r.stack)}] {r.reward:g}{ends.get((r['accepted'], r['rejected']), '')}" for r in told
     ]
 
 
@@ -1030,57 +975,13 @@ command("solve/unsolvable-json", "solve", "unsolvable", "--json", form="json")
 command("solve/trivial", "solve", "linted/c-trivial.yaml", "--json", form="json")
 command("solve/hierarchy", "solve", "deep-problem.yaml", "--json", form="json")
 command("solve/authors", "solve", "authors", "--json", form="json")
-command(
-    "solve/short-limit",
-    "solve",
-    "problems/02-two-rooms.yaml",
-    "--index",
-    "1",
-    "--step-limit",
-    "6",
-    "--json",
-    form="json",
-)
-command(
-    "solve/small-budget",
-    "solve",
-    "problems/04-six-rooms.yaml",
-    "--index",
-    "4",
-    "--budget",
-    "2",
-    "--polish",
-    "0",
-    "--json",
-    form="json",
-)
-command(
-    "solve/unpolished", "solve", "problems/03-four-rooms.yaml", "--index", "3", "--polish", "0", "--json", form="json"
-)
+command("solve/short-limit", "solve", "problems/02-two-rooms.yaml", "--index", "1", "--step-limit", "6", "--json", form="json")
+command("solve/small-budget", "solve", "problems/04-six-rooms.yaml", "--index", "4", "--budget", "2", "--polish", "0", "--json", form="json")
+command("solve/unpolished", "solve", "problems/03-four-rooms.yaml", "--index", "3", "--polish", "0", "--json", form="json")
 command("solve/film", "solve", "room.yaml", "--gif", "plan.gif", reads=("plan.gif",))
 command("solve/sampled", "solve", "--sampled", "16", "--pairing", "level", "--workers", "1", "--seed", "3")
-for pairing, tasks in (
-    ("independent", "sequential"),
-    ("level", "dag"),
-    ("task", "cyclic"),
-    ("level", "hierarchical"),
-    ("task", "authors-dag"),
-):
-    command(
-        f"solve/sampled-{pairing}-{tasks}",
-        "solve",
-        "--sampled",
-        "16",
-        "--pairing",
-        pairing,
-        "--tasks",
-        tasks,
-        "--workers",
-        "1",
-        "--json",
-        form="json",
-        slow=True,
-    )
+for pairing, tasks in (("independent", "sequential"), ("level", "dag"), ("task", "cyclic"), ("level", "hierarchical"), ("task", "authors-dag")):
+    command(f"solve/sampled-{pairing}-{tasks}", "solve", "--sampled", "16", "--pairing", pairing, "--tasks", tasks, "--workers", "1", "--json", form="json", slow=True)
 
 
 @function("solve/function")
@@ -1101,13 +1002,7 @@ command("lint/hand", "lint", "problems", "--workers", "1", "--json", form="json"
 
 # Sampling
 
-FAST = {
-    ("independent", "sequential"),
-    ("level", "dag"),
-    ("task", "authors-dag"),
-    ("independent", "cyclic"),
-    ("level", "hierarchical"),
-}
+FAST = {("independent", "sequential"), ("level", "dag"), ("task", "authors-dag"), ("independent", "cyclic"), ("level", "hierarchical")}
 for pairing in ("independent", "level", "task"):
     for tasks in ("sequential", "dag", "authors-dag", "cyclic", "hierarchical"):
         command(
@@ -1115,37 +1010,10 @@ for pairing in ("independent", "level", "task"):
             slow=(pairing, tasks) not in FAST,
         )  # fmt: skip
 command("sample/json", "sample", "-n", "3", "--seed", "1", "--json", form="json")
-command(
-    "sample/rooms",
-    "sample",
-    "--n",
-    "3",
-    "--rooms",
-    "9",
-    "--tasks",
-    "dag",
-    "--pairing",
-    "task",
-    "--json",
-    form="json",
-    slow=True,
-)
+command("sample/rooms", "sample", "--n", "3", "--rooms", "9", "--tasks", "dag", "--pairing", "task", "--json", form="json", slow=True)
 command("sample/solvable", "sample", "-n", "3", "--solvable", "--seed", "2", "--json", form="json", slow=True)
 command("sample/levels", "sample", "-n", "4", "--levels-only")
-command(
-    "sample/levels-json",
-    "sample",
-    "-n",
-    "3",
-    "--levels-only",
-    "--rooms",
-    "1",
-    "2",
-    "--seed",
-    "5",
-    "--json",
-    form="json",
-)
+command("sample/levels-json", "sample", "-n", "3", "--levels-only", "--rooms", "1", "2", "--seed", "5", "--json", form="json")
 command("sample/file", "sample", "-n", "3", "--seed", "1", "--out", "three.yaml", reads=("three.yaml",))
 command("sample/folder", "sample", "-n", "3", "--seed", "1", "--out", "three", reads=("three",))
 command("sample/picture", "sample", "-n", "3", "--seed", "1", "--png", "three.png", reads=("three.png",))
@@ -1173,23 +1041,8 @@ command("sets/verify-path", "sets", "verify", "problems")
 command("sets/verify-file", "sets", "verify", "room.yaml", "--prove")
 command("sets/verify-npz", "sets", "verify", "three.npz", "--json", form="json")
 command("sets/verify-same", "sets", "verify", "twins.yaml")
-command(
-    "sets/build-validation",
-    "sets",
-    "build",
-    "validation",
-    "--out",
-    "v.npz",
-    "--workers",
-    "1",
-    "--json",
-    form="json",
-    drop=("seconds",),
-    slow=True,
-)
-FILES["twins.yaml"] = "---\n".join(
-    ["name: a\n" + problem(), "name: b\n" + problem(), "name: c\n" + problem("go to a key")]
-)
+command("sets/build-validation", "sets", "build", "validation", "--out", "v.npz", "--workers", "1", "--json", form="json", drop=("seconds",), slow=True)
+FILES["twins.yaml"] = "---\n".join(["name: a\n" + problem(), "name: b\n" + problem(), "name: c\n" + problem("go to a key")])
 
 command("presets/list", "presets", form="listed")
 command("presets/list-json", "presets", "--json", form="json")
@@ -1203,9 +1056,7 @@ def _presets_all() -> Any:
     """What each differs in from `paper-dr`; settings it does not have are null."""
     base = config("paper-dr")
     told = {}
-    for name in results("presets").get("presets/list-json", {}).get("out") or json.loads(
-        call(["presets", "--json"])[1]
-    ):
+    for name in results("presets").get("presets/list-json", {}).get("out") or json.loads(call(["presets", "--json"])[1]):
         own = config(name)
         told[name] = {key: own.get(key) for key in [*base, *own] if own.get(key) != base.get(key)}
         assert yaml.safe_load(call(["presets", name])[1]) == json.loads(call(["presets", name, "--json"])[1])
@@ -1245,9 +1096,7 @@ for one in BAD_SWEEPS:
     command(f"refusals/sweep-{one}", "sweep", f"bad/sweeps/{one}.yaml", "--list")
 for one in BAD_CONFIGS:
     if one != "hierarchical-solvable":
-        command(
-            f"refusals/config-{one}", "train", f"bad/configs/{one}.yaml", cut="; known:" if one == "section" else ""
-        )
+        command(f"refusals/config-{one}", "train", f"bad/configs/{one}.yaml", cut="; known:" if one == "section" else "")
 for one in BAD_AUTHORS:
     command(f"refusals/authors-{one}", "show", f"bad/authors/{one}.yaml")
 
