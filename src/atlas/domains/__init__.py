@@ -23,6 +23,8 @@ class DomainRow:
     """Called with nothing it gives a `Surface`: what people need."""
     presets: str
     """`dict[str, Preset]`: experiments with a name."""
+    sets: str = ""
+    """A tuple of named sets (`atlas.evaluation.sets`); the first is where a problem's bare name is looked up."""
 
 
 DOMAINS: dict[str, DomainRow] = {
@@ -31,6 +33,7 @@ DOMAINS: dict[str, DomainRow] = {
         domain="atlas.domains.minigrid.domain:Minigrid",
         surface="atlas.domains.minigrid.surface:MinigridSurface",
         presets="atlas.domains.minigrid.presets:PRESETS",
+        sets="atlas.domains.minigrid.sets:SETS",
     ),
 }
 """Every domain by name; the first is the default."""

@@ -1,14 +1,11 @@
 """One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import yaml
 
 from atlas.domains.minigrid import authors, grid, text
@@ -22,31 +19,6 @@ from atlas.tasks.formats import format_task, parse_task
 from atlas.types import About, NamedProblem, Problem
 
 # YAML documents that remember where things stand, so that every complaint names file, line and column.
-
-
-# Many problems as one: padded to a common size and stacked, so that they can be played side by side.
-
-
-def stack(problems: Sequence[Problem]) -> Problem:
-    """A batch of problems. Levels and tasks take the largest size of any; flat tasks may be among hierarchies."""
-    if not problems:
-        raise AtlasError("there are no problems to stack")
-    columns = {f.name: [np.asarray(getattr(problem.level, f.name)) for problem in problems] for f in fields(Level)}
-    level = Level.unchecked(**{
-        name: jnp.asarray(_padded(column, grid.OUTSIDE_CELL if name == "cells" else 0))
-        for name, column in columns.items()
-    })  # fmt: skip
-    return Problem.unchecked(level=level, task=packed.stack([problem.task for problem in problems]))
-
-
-def _padded(arrays: Sequence[np.ndarray], filling: int) -> np.ndarray:
-    """Arrays of any sizes in one, each in the first corner of its place."""
-    shape = np.max([array.shape for array in arrays], axis=0, initial=0).astype(int)
-    result = np.full((len(arrays), *shape), filling, arrays[0].dtype)
-    for number, array in enumerate(arrays):
-        place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
-        result[place] = array
-    return result
 
 
 # Problems as files: `load`, `load_level`, `load_task`, `save`.
@@ -142,13 +114,13 @@ def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
 
 def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
     """The problems of a bulk file, one by one."""
-    leaves, tree = jax.tree.flatten(bulk.problems)
-    rows = zip(*(list(np.asarray(leaf)) for leaf in leaves), strict=True)
-    bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
+    leaves, tree = jax.tree.flatten(jax.device_get(bulk.problems.level))
+    levels = [jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True)]
     notes = bulk.notes or ("",) * len(bulk)
+    rows = zip(levels, packed.unstack(bulk.problems.task), bulk.names, bulk.tags, notes, strict=True)
     return [
-        NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
-        for problem, name, tags, note in zip(bare, bulk.names, bulk.tags, notes, strict=True)
+        NamedProblem(level=level, task=task, about=About(name, note, tags, source))
+        for level, task, name, tags, note in rows
     ]
 
 
