@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float32, Int, Int16, Int32, Key
 
 from atlas.chance import below, pick
 from atlas.config import PairingConfig
-from atlas.domains import surface_for
+from atlas.domains import domain_for
 from atlas.errors import AtlasError
 from atlas.tasks import packed
 from atlas.types import (
@@ -212,7 +212,7 @@ def stack(problems: Sequence[Problem]) -> Problem:
     """A batch of problems. Levels and tasks take the largest size of any; flat tasks may be among hierarchies."""
     if not problems:
         raise AtlasError("there are no problems to stack")
-    padding, kind = surface_for(problems[0]).domain.padding, type(problems[0].level)
+    padding, kind = domain_for(problems[0]).padding, type(problems[0].level)
     levels: dict[str, Array] = {}
     for name in (field.name for field in fields(kind)):
         arrays = [np.asarray(getattr(problem.level, name)) for problem in problems]

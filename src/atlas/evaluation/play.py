@@ -19,7 +19,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
 from atlas.config import NetworkConfig
-from atlas.domains import surface_for
+from atlas.domains import domain_for
 from atlas.errors import AtlasError
 from atlas.problems import stack
 from atlas.settings import STEP_LIMIT
@@ -369,7 +369,7 @@ def _name(problem: Problem) -> str:
 
 def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
     """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
-    world = World(surface_for(problems[0]).domain, RewardMachines(), step_limit)
+    world = World(domain_for(problems[0]), RewardMachines(), step_limit)
     sizes = [natural_size(unpack(problem.task)) for problem in problems]
     groups = [[i for i, size in enumerate(sizes) if size.machines == 1]]
     most = (0, 0)
