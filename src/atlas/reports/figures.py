@@ -339,7 +339,7 @@ def compared(groups: Sequence[Group], *path: str) -> list[Line]:
 
 
 def held_out(groups: Sequence[Group]) -> Iterator[Chart]:
-    """Solve rates on problems of a run's own kind that it never trains on: of all, and by stratum (in Minigrid, the number of rooms)."""
+    """Solve rates on problems of a run's own kind that it never trains on: of all, and by stratum."""
     limits = sorted({group.config.domain.step_limit for group in groups})
     within = f"within {' or '.join(map(str, limits))} steps"
     words = f"Share of held-out problems solved {within}."
