@@ -5,9 +5,8 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atlas.settings import DomainSettings
-
 if TYPE_CHECKING:
+    from atlas.settings import DomainSettings
     from atlas.types import Domain, Surface
 
 
@@ -42,17 +41,17 @@ def find(place: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def settings_class(name: str) -> type[DomainSettings]:
+def settings_class(name: str) -> "type[DomainSettings]":
     """The settings of a domain."""
     return find(DOMAINS[name].settings)
 
 
-def default_settings() -> DomainSettings:
+def default_settings() -> "DomainSettings":
     """The default domain with its default settings."""
     return settings_class(next(iter(DOMAINS)))()
 
 
-def domain_of(settings: DomainSettings) -> "Domain":
+def domain_of(settings: "DomainSettings") -> "Domain":
     """The domain that some settings describe."""
     return find(DOMAINS[settings.name].domain)(settings)
 

@@ -88,7 +88,7 @@ def task_rows(task: Any, current: Node | None = None) -> list[RenderableType]:
     """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
     task = unpack(task)
     words = explain(task, VOCABULARY)
-    machine = task_text(unpack(task), VOCABULARY, current)
+    machine = task_text(task, VOCABULARY, current)
     return [escape(words), "", machine] if is_prose(words) else [machine]
 
 
@@ -103,7 +103,7 @@ def overview(subjects: Sequence[Subject]) -> Table:
         level, task, about = parts(subject)
         rows, cols = text.natural_cells(level).shape
         objects = int(grid.count_objects(np.asarray(level.cells)))
-        states = sum(len(machine.outcomes) for machine in unpack(task).machines) if task is not None else 0
+        states = sum(len(machine.states) for machine in task.machines) if task is not None else 0
         table.add_row(
             str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(objects),
             str(states or ""), escape(explain(task, VOCABULARY)) if task is not None else "",
