@@ -11,8 +11,8 @@ from atlas.tasks import hrm, rm
 from atlas.tasks.check import equivalent
 from atlas.tasks.identity import canonical, content_hash, fingerprint
 from atlas.tasks.rm import ACCEPT, REJECT, TaskSize, machine
-from twins.random_tasks import FLAT
 
+FLAT = TaskSize(states=6, edges=3, literals=2)
 ROOM = TaskSize(states=8, edges=6, literals=4)
 mark = jax.jit(fingerprint)
 

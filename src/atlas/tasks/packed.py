@@ -68,21 +68,21 @@ TaskState = Int8[Array, ""] | Stack
 # From plain tasks to arrays and back
 
 
-def pack(task: machine.Task | PackedTask, size: TaskSize | None = None) -> PackedTask:
+def pack(task: Any, size: TaskSize | None = None) -> PackedTask:
     """The arrays of a task, at its natural size or padded to a larger one; an error if it does not fit."""
     tables = machine.tabulate(unpack(task), size)._asdict()
     # device_put, since jnp.asarray compiles a copy for every new shape
     return PackedTask(**{name: jax.device_put(table) for name, table in tables.items() if table is not None})
 
 
-def unpack(task: machine.Task | PackedTask) -> machine.Task:
+def unpack(task: Any) -> machine.Task:
     """The plain form of one task (not of a batch), without padding."""
     return task if isinstance(task, machine.Task) else machine.untabulate(_tables(task))
 
 
-def stack(tasks: Sequence[machine.Task | PackedTask], size: TaskSize | None = None) -> PackedTask:
+def stack(tasks: Sequence[Any], size: TaskSize | None = None) -> PackedTask:
     """A batch of tasks, padded to `size` or else to the largest of them. Flat ones may be among others."""
-    sizes = [machine.natural_size(task) if isinstance(task, machine.Task) else task.size for task in tasks]
+    sizes = [task.size if isinstance(task, PackedTask) else machine.natural_size(unpack(task)) for task in tasks]
     if size is None:
         size = TaskSize(*(max(column) for column in zip(*sizes, strict=True)))
         if size.machines > 1:
@@ -112,7 +112,7 @@ def count_states(batch: PackedTask) -> np.ndarray:
     return np.maximum((highest + 1).sum(axis=1), 1)
 
 
-def _tables(task: PackedTask) -> machine.Tables:
+def _tables(task: Any) -> machine.Tables:
     leaves = [getattr(task, field.name) for field in fields(task)]
     arrays: Any = [None if leaf is None else np.asarray(leaf) for leaf in leaves]
     if not isinstance(task, PackedTask) and len(arrays) == 4:
