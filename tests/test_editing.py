@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.config import EditConfig, PairingConfig, TaskConfig
+from atlas.config import PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import BALL, RED, cell
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import NO_EDIT, batch_sampler, edit_names, editor
 from atlas.tasks.sample import formalism
 from atlas.types import Edit, Lineage, Partial
+from atlas.ued import EditConfig
 from rules import level_rules, task_rules
 
 DOMAIN = Minigrid(MinigridConfig())

@@ -13,10 +13,11 @@ from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.shapes import SMALL
 from atlas.bench.timing import compiled, measure
 from atlas.build import parts
-from atlas.config import BufferConfig, TaskConfig
+from atlas.config import TaskConfig
 from atlas.domains.minigrid.grid import door_places, size_of
 from atlas.domains.minigrid.settings import MinigridConfig, RoomCount
 from atlas.tasks.machine import TaskSize
+from atlas.ued import BufferConfig
 
 FLAT = 0.2
 """Exponents nearer to 0 than this are not told from no growth at all."""

@@ -26,7 +26,7 @@ from atlas.domains.minigrid.settings import RoomCount
 from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Examiner
-from atlas.runs.problem_files import choose, load
+from atlas.runs.problem_files import choose, load, named
 from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
 from atlas.settings import to_plain
 from atlas.tasks.machine import Tables, content_hash, tabulate
@@ -233,7 +233,7 @@ def _built(recipe: Recipe, seed: int, found: list[_Found], drawn: int) -> Built:
 
 def _tags(recipe: Recipe, problems: Problem) -> Iterator[tuple[str, ...]]:
     objects = grid.count_objects(np.asarray(problems.level.cells))
-    states = count_states(problems.task)
+    states = np.asarray(jax.vmap(count_states)(problems.task))
     for rooms, count, number in zip(np.asarray(problems.level.rooms).tolist(), objects.tolist(), states, strict=True):
         tags: tuple[str, ...] = (f"rooms-{rooms}", f"states-{number}")
         yield (*tags, f"objects-{_band(rooms, count)}") if recipe.balanced else tags
@@ -496,7 +496,7 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 
 def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
-    problems, about = bulk.named(str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
+    problems, about = named(bulk, str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
     content = fingerprint(one_by_one(bulk.problems))
     limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
     return ProblemSet(name, path, problems, content, about.get("plan_lengths"), limit, [])

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import yaml
@@ -14,9 +15,8 @@ from atlas.domains.minigrid import authors, grid, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError, nearest
-from atlas.runs import store
 from atlas.runs.documents import Document, read_documents
-from atlas.runs.store import write_whole
+from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
 from atlas.tasks.formats import format_task, parse_task
 from atlas.types import About, NamedProblem, Problem
@@ -135,9 +135,21 @@ def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
 
 def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
-        return store.load_bulk(path).named(str(path))
+        return named(load_bulk(path), str(path))
     documents = read_documents(path)
     return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
+
+
+def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
+    """The problems of a bulk file, one by one."""
+    leaves, tree = jax.tree.flatten(bulk.problems)
+    rows = zip(*(list(np.asarray(leaf)) for leaf in leaves), strict=True)
+    bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
+    notes = bulk.notes or ("",) * len(bulk)
+    return [
+        NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
+        for problem, name, tags, note in zip(bare, bulk.names, bulk.tags, notes, strict=True)
+    ]
 
 
 def _in_document(document: Document, name: str) -> Iterator[Reader]:
@@ -206,7 +218,7 @@ def _level(document: Document, entries: dict[str, yaml.Node]) -> Level:
 
 def _task(document: Document, node: yaml.Node) -> Any:
     with document.blame(node, "task"):
-        return packed.unpack(parse_task(document.value(node), VOCABULARY))
+        return parse_task(document.value(node), VOCABULARY)
 
 
 def load_level(path: Path | str) -> Level:
@@ -283,7 +295,7 @@ def format_problem(problem: Problem | Level) -> str:
         _line("notes", about.notes) if about.notes else "",
         "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(level).splitlines()),
         _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
-        _line("task", format_task(task, VOCABULARY)) if task is not None else "",
+        _line("task", format_task(packed.unpack(task), VOCABULARY)) if task is not None else "",
     ]
     return "".join(parts)
 

@@ -15,14 +15,13 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
-from atlas.domains.minigrid import alphabet, dynamics, grid, text
+from atlas.domains.minigrid import alphabet, dynamics, grid, labels, text
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import ACTIONS, Level
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError, nearest
 from atlas.student.network import Observation, Params, Student
-from atlas.tasks.machine import Task, TaskSize, flat_task, natural_size
-from atlas.tasks.names import machine_name, state_name
+from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, state_name
 from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
 from atlas.types import Graph, Problem
 from atlas.world import World, WorldState
@@ -196,7 +195,7 @@ def _compiled() -> tuple[Any, Any]:
 
 @jax.jit
 def _look(state: Any) -> tuple[jax.Array, jax.Array]:
-    return dynamics.view(state), alphabet.label(state)
+    return dynamics.view(state), labels.label(state)
 
 
 def _roomy(task: Task) -> PackedTask:

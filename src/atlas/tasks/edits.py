@@ -6,7 +6,7 @@ Where a state has several edges, a new proposition neither implies nor is implie
 could never hold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -18,9 +18,9 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key, UInt32
 
 from atlas.chance import WORD, below, bit_set, edit_draws, pick, pick_member, union
 from atlas.struct import Struct
-from atlas.tasks.machine import UNUSED
+from atlas.tasks.machine import UNUSED, machine_name
 from atlas.tasks.packed import PackedTask, Stack, TaskState, called, chains
-from atlas.types import Edit
+from atlas.types import Edit, pack_pair, unpack_pair
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 # Cutting and joining one machine. All is jittable and keeps the order of states, so sequences stay in order.
@@ -342,8 +342,6 @@ BODY_EDITS: Final = (
     BodyEdit("add_state", can_add_state, add_state),
     BodyEdit("remove_state", can_remove_state, remove_state),
 )
-MACHINE_FACTOR = 100
-"""In the lineage a state is written `100 * machine + state`."""
 
 
 def task_edits(
@@ -372,7 +370,7 @@ def _task_edit(edit: BodyEdit, known: Alphabet, reward: Callable[[PackedTask], P
         machines = bodies(task)
         changed, arguments = edit.make(known, u, body_of(machines, number), is_callee[number])
         edited = with_bodies(task, replace_body(machines, number, changed))
-        return reward(edited), arguments.at[0].add(MACHINE_FACTOR * number).astype(jnp.int16)
+        return reward(edited), arguments.at[0].set(pack_pair(number, arguments[0])).astype(jnp.int16)
 
     return Edit(edit.name, applicable, apply)
 
@@ -462,3 +460,20 @@ def _ending_with_call(
         target=jnp.where(meant, jnp.int8(states), wide.target), call=jnp.where(meant, jnp.int8(version), wide.call)
     )
     return trim(ending_at(wide, jnp.int32(states)), states)
+
+
+def tell_state(argument: int) -> str:
+    """A state in the lineage: `u2`, in a hierarchy `m1.u2`."""
+    machine, state = unpack_pair(argument)
+    return f"{machine_name(machine)}.u{state}" if machine else f"u{state}"
+
+
+def tell_edit(name: str, arguments: Sequence[int], propositions: Sequence[str]) -> str | None:
+    """What a task edit changed, from its arguments: `at u1: front_ball to front_key`; None for other edits."""
+    first, second, third = arguments
+    if name == "switch_proposition":
+        return f"at {tell_state(first)}: {propositions[second]} to {propositions[third]}"
+    if name == "add_state":
+        where = {START: "at the start", END: "at the end"}.get(second, f"at {tell_state(first)}")
+        return f"{where}: {propositions[third]}"
+    return tell_state(first) if name == "remove_state" else None

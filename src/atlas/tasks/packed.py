@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int8, Int16, Key
+from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError
 from atlas.struct import Struct
@@ -106,10 +106,10 @@ def unstack(batch: PackedTask) -> list[machine.Task]:
     return [machine.untabulate(machine.Tables(*row)) for row in rows]
 
 
-def count_states(batch: PackedTask) -> np.ndarray:
-    """`int[batch]`: the states of each task, over all its machines. They must be numbered without gaps."""
-    highest = np.asarray(batch.target).max(axis=(-2, -1), initial=UNUSED)  # each state is led to, but the first
-    return np.maximum((highest + 1).sum(axis=1), 1)
+def count_states(task: PackedTask) -> Int32[Array, ""]:
+    """States of a task, over all its machines. They must be numbered without gaps."""
+    highest = jnp.max(task.target, axis=(-2, -1)).astype(jnp.int32)  # edges lead to all states but the first
+    return jnp.maximum(jnp.sum(highest + 1), 1)
 
 
 def _tables(task: Any) -> machine.Tables:
