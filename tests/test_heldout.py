@@ -52,8 +52,8 @@ def test_a_kind_that_cannot_be_found_is_replaced_by_others():
 
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(heldout, "ROUNDS", 1)
-    monkeypatch.setattr(heldout, "_proven", lambda *_: [])
+    monkeypatch.setattr(sets, "ROUNDS", 1)
+    monkeypatch.setattr(sets, "_proven", lambda *_: [])
     with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
         held_out(CONFIG, PER_SIZE)
 

@@ -26,7 +26,7 @@ from atlas.domains.minigrid.settings import RoomCount
 from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Examiner
-from atlas.runs.problem_files import choose, load
+from atlas.runs.problem_files import choose, load, named
 from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
 from atlas.settings import to_plain
 from atlas.tasks.identity import content_hash
@@ -493,7 +493,7 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 
 def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
-    problems, about = bulk.named(str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
+    problems, about = named(bulk, str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
     limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
     return ProblemSet(name, path, problems, fingerprint(problems), about.get("plan_lengths"), limit, [])
 

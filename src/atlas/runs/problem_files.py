@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import yaml
@@ -14,9 +15,8 @@ from atlas.domains.minigrid import authors, grid, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError, nearest
-from atlas.runs import store
 from atlas.runs.documents import Document, read_documents
-from atlas.runs.store import write_whole
+from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks.formats import format_task, parse_task
 from atlas.tasks.hrm import MAX_NODES, Hierarchy
 from atlas.tasks.rm import UNUSED, RewardMachine
@@ -172,9 +172,21 @@ def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
 
 def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
-        return store.load_bulk(path).named(str(path))
+        return named(load_bulk(path), str(path))
     documents = read_documents(path)
     return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
+
+
+def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
+    """The problems of a bulk file, one by one."""
+    leaves, tree = jax.tree.flatten(bulk.problems)
+    rows = zip(*(list(np.asarray(leaf)) for leaf in leaves), strict=True)
+    bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
+    notes = bulk.notes or ("",) * len(bulk)
+    return [
+        NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
+        for problem, name, tags, note in zip(bare, bulk.names, bulk.tags, notes, strict=True)
+    ]
 
 
 def _in_document(document: Document, name: str) -> Iterator[Reader]:
