@@ -8,7 +8,6 @@ import pytest
 from PIL import Image
 
 from atlas.errors import AtlasError
-from atlas.runs.store import write_whole
 from atlas.show import media
 
 FRAMES = [Image.new("RGB", (63, 48), colour) for colour in ((255, 0, 0), (0, 200, 0), (0, 0, 255))]
