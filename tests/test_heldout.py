@@ -34,7 +34,7 @@ def test_all_kinds_are_alike(chosen):
     kinds = Counter(zip(chosen.rooms.tolist(), chosen.lengths.tolist(), strict=True))
     assert kinds == {(1, 1): 5, (1, 2): 4, (2, 1): 5, (2, 2): 4}
     assert chosen.rooms.tolist() == np.asarray(chosen.problems.level.rooms).tolist()
-    edges = np.sum(np.asarray(chosen.problems.task.target) >= 0, axis=(1, 2))
+    edges = np.sum(np.asarray(chosen.problems.task.target) >= 0, axis=(1, 2, 3))
     assert chosen.lengths.tolist() == edges.tolist()
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from atlas.domains.minigrid import draw
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.show import canvas
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import NODE, arrange, task_drawing, task_text
 from atlas.tasks.english import english as read_english
+from atlas.tasks.packed import unpack
 from atlas.tasks.sample import SAMPLERS
 from twins.drawn import drawn, single
 from twins.vocabularies import fruit
@@ -27,7 +27,7 @@ def drawing(task, current=None):
 
 
 def lines(task, current=None):
-    return task_text(task, VOCABULARY, draw.sign, current).plain.splitlines()
+    return task_text(task, VOCABULARY, current).plain.splitlines()
 
 
 def overlap(a, b):
@@ -111,7 +111,7 @@ def test_terminal_text():
         "      └─ ▯ go to a door ──▶ uA ✓",
         "Negations that only keep the edges of a state apart are not shown.",
     ]
-    coloured = task_text(english("go to a red ball"), VOCABULARY, draw.sign)
+    coloured = task_text(english("go to a red ball"), VOCABULARY)
     assert "red" in [span.style for span in coloured.spans if coloured.plain[span.start : span.end] == "●"]
 
 

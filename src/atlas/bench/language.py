@@ -9,11 +9,11 @@ from atlas.bench.timing import measure
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.draw import sign
 from atlas.show import canvas
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain
 from atlas.tasks.ltlf import ltlf
+from atlas.tasks.packed import unpack
 
 FIVE = ("front_ball", "carrying_key", "front_door_open", "next_ball_key", "front_square")
 FORMULAS = {

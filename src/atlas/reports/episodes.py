@@ -19,10 +19,10 @@ from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
 from atlas.show import canvas
 from atlas.show.episode import Scene, Trained, ending, scenes
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.machine import Node
+from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem
 
 TRIES: Final = 5
@@ -208,5 +208,5 @@ def task_svg(task: Any, current: Node | None = None) -> str:
 
 def task_words(task: Any) -> str:
     """The task in English, as HTML, if a sentence or two say it."""
-    words = explain(task, VOCABULARY)
+    words = explain(unpack(task), VOCABULARY)
     return f'<p class="task">{escape(words)}</p>' if is_prose(words) else ""

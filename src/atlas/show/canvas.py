@@ -12,8 +12,6 @@ from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from rich.text import Text as TerminalText
-
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -132,8 +130,6 @@ class Sign(NamedTuple):
     """As in `red ball`."""
     picture: Drawing
     """One unit high."""
-    glyphs: TerminalText
-    """The same in a terminal, in a few characters."""
 
 
 Signs = Callable[[int], Sign]

@@ -37,9 +37,9 @@ from atlas.show.canvas import (
 )
 from atlas.show.episode import STEP_LIMIT, Action, Choice, Episode, Record, Scene, action_number
 from atlas.show.problem import TILE
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
+from atlas.tasks.packed import unpack
 from atlas.types import Problem
 
 if TYPE_CHECKING:

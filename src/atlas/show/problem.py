@@ -15,11 +15,11 @@ from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.show import canvas
 from atlas.show.canvas import Drawing
-from atlas.tasks.bridge import unpack
 from atlas.tasks.draw import task_drawing, task_text
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
-from atlas.tasks.machine import Node
+from atlas.tasks.machine import Node, Task
+from atlas.tasks.packed import unpack
 from atlas.types import About, Problem
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ PAGE_SHAPE: Final = 1.8
 """Width over height of the page that a picture should fill best."""
 
 
-def parts(subject: Subject) -> tuple[Level, Any, About]:
+def parts(subject: Subject) -> tuple[Level, Task | None, About]:
     """The level, the task if there is one, and what is known about them."""
     if isinstance(subject, Level):
         return subject, None, About()
-    return subject.level, subject.task, getattr(subject, "about", About())
+    return subject.level, unpack(subject.task), getattr(subject, "about", About())
 
 
 def describe(subject: Subject) -> dict[str, Any]:
@@ -86,8 +86,9 @@ def portrait(subject: Subject, colour: bool = True) -> RenderableType:
 
 def task_rows(task: Any, current: Node | None = None) -> list[RenderableType]:
     """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
+    task = unpack(task)
     words = explain(task, VOCABULARY)
-    machine = task_text(unpack(task), VOCABULARY, draw.sign, current)
+    machine = task_text(unpack(task), VOCABULARY, current)
     return [escape(words), "", machine] if is_prose(words) else [machine]
 
 

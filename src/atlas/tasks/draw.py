@@ -45,6 +45,8 @@ ACROSS, ALONG = 40.0, 12.0
 """Room between columns, and between the items of one."""
 WORDS, SMALL = 11.0, 10.0
 """Sizes of text."""
+_TERMINAL_COLOURS: Final = {"purple": "magenta", "gray": "bright_black"}
+"""What terminals call colours, where they differ."""
 HIDDEN: Final = "Negations that only keep the edges of a state apart are not shown."
 
 
@@ -291,9 +293,7 @@ _MARKS: Final = {ACCEPTED: " ✓", REJECTED: " ✗"}
 _STYLES: Final = {ACCEPTED: "green", REJECTED: "red"}
 
 
-def task_text(
-    task: Task, vocabulary: Vocabulary, signs: Signs | None = None, current: Node | None = None
-) -> TerminalText:
+def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None) -> TerminalText:
     """The task as text; `current` is marked with an arrow."""
     words = Words(vocabulary)
     lines: list[TerminalText] = []
@@ -318,8 +318,9 @@ def task_text(
                     line.append(f"{machine_name(edge.call)} | ", "bold")
                 for k, x in enumerate(literals := _shown(machine, edge)):
                     line.append(" and " * (k > 0))
-                    if signs:
-                        line.append(signs(abs(x) - 1).glyphs).append(" ")
+                    for glyph, colour in vocabulary.glyphs[abs(x) - 1] if vocabulary.glyphs else ():
+                        line.append(glyph, _TERMINAL_COLOURS.get(colour, colour) or None)
+                    line.append(" " * bool(vocabulary.glyphs))
                     line.append(words.command(x) if x > 0 else words.doing(x), "red" if x < 0 else None)
                 line.append("always" * (not literals) + " ──▶ ")
                 ending = machine.outcomes[edge.target]

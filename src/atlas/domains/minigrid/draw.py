@@ -131,16 +131,12 @@ def _cell(code: int) -> tuple[Shape, ...]:
 
 # Signs of propositions
 
-_TERMINAL_COLOURS: Final = {"purple": "magenta", "gray": "bright_black"}
-"""What terminals call them, where they differ."""
-_SMALL_GLYPHS: Final = {"ball": "●", "square": "■", "key": "⚷", "door": "▯"}
-
 
 @functools.cache
 def sign(prop: int) -> Sign:
     """A proposition: an arrow to what is ahead, a tray under what is carried, a bar between what lies side by side."""
     location, things = alphabet.PROPOSITIONS[prop]
-    glyphs, words, tiles = TerminalText(), [], []
+    words, tiles = [], []
     for thing in things:
         kind = alphabet.TYPES[thing.type]
         is_door, any_state = thing.type == alphabet.DOOR_TYPE, thing.state == alphabet.ANY_STATE
@@ -149,8 +145,6 @@ def sign(prop: int) -> Sign:
         tile = Symbol(f"cell{8 * code + thing.colour}", _cell(8 * code + thing.colour))
         tiles.append((plate, Group((tile,), (0.05, 0.05), 0.92)))
         words.append(" ".join((*reversed(thing.attributes), kind)))
-        colour = grid.COLOURS[thing.colour] if thing.colour != alphabet.ANY_COLOUR else ""
-        glyphs.append(_SMALL_GLYPHS[kind], _TERMINAL_COLOURS.get(colour, colour) or None)
     shapes: tuple[Shape, ...]
     if location == alphabet.FRONT:
         arrow = Polygon(((0, 0.25), (0.4, 0.5), (0, 0.75)), fill=INK)
@@ -161,7 +155,7 @@ def sign(prop: int) -> Sign:
     else:
         bar = Line(((0.9, 0.5), (1.3, 0.5)), stroke=INK, width=0.14)
         shapes, width = (bar, *tiles[0], Group(tiles[1], (1.25, 0.0))), 2.25
-    return Sign(" + ".join(words), Drawing(shapes, (width, 1.0)), glyphs)
+    return Sign(" + ".join(words), Drawing(shapes, (width, 1.0)))
 
 
 # Terminals: two columns a cell, each on a ground of its own, for dark and light screens alike
