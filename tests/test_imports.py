@@ -20,7 +20,7 @@ ALLOWED = {
     "config": {"settings", "domains", "ued"},
     "presets": {"config", "domains", "errors", "settings"},
     "tasks": BASE,
-    "domains": BASE,
+    "domains": BASE | {"presets", "ued"},
     "world": BASE,
     "problems": BASE | {"ued"},
     "ued": {"types", "struct", "settings"},

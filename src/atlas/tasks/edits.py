@@ -627,7 +627,7 @@ def tell_state(argument: int) -> str:
 
 
 def tell_edit(name: str, arguments: Sequence[int], propositions: Sequence[str]) -> str | None:
-    """What a task edit changed, from its arguments in the lineage: `at u1: front_ball to front_key`; None for others."""
+    """What a task edit changed, from its arguments in the lineage: `at u1: front_ball to front_key`; else None."""
     first, second, third = arguments
     if name == "switch_proposition":
         return f"at {tell_state(first)}: {propositions[second]} to {propositions[third]}"
