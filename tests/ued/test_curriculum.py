@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.build import build, count_states, observer, parts
+from atlas.build import build, observer, parts
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.solver.relaxed import relaxed_many
-from atlas.tasks.view import view
+from atlas.tasks.packed import count_states, unpack, unstack
 from atlas.ued import DRConfig
 from atlas.ued.curriculum import SAMPLE, ancestry, examples
 from rules import count_objects
@@ -53,11 +53,11 @@ def test_the_numbers_are_means_by_probability(seen, record):
     totals, shares = defaultdict(float), defaultdict(lambda: defaultdict(float))
     for i, p in enumerate(seen.probability):
         problem, lineage = one(seen.problems, i), one(seen.lineage, i)
-        machine = view(problem.task).machines[0]
+        machine = unpack(problem.task).flat
         told = {
             "rooms": int(problem.level.rooms),
             "objects": count_objects(problem.level),
-            "states": len(machine.outcome),
+            "states": len(machine.outcomes),
             "edits": int((lineage.edits >= 0).sum()),
             "generation": int(lineage.generation),
         }
@@ -139,7 +139,7 @@ def test_counting_works_for_hierarchies():
     from atlas.api import sample_batch, settings
 
     problems = jax.tree.map(np.asarray, sample_batch(settings("independent", "hierarchical", (1,)), 16, 0))
-    expected = [sum(len(m.outcome) for m in view(one(problems.task, i)).machines if m.edges) for i in range(16)]
+    expected = [sum(len(m.outcomes) for m in task.machines if m.edges) for task in unstack(problems.task)]
     assert jax.vmap(count_states)(problems.task).tolist() == expected
     counts = [count_objects(one(problems.level, i)) for i in range(16)]
     assert grid.count_objects(np.asarray(problems.level.cells)).tolist() == counts

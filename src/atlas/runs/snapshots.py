@@ -14,11 +14,13 @@ from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
 from atlas.runs.store import save_bulk, write_whole
 from atlas.settings import to_plain
-from atlas.show.media import CARDS, LATEST, contact_sheet
 from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples
 
 EXAMPLES: Final = 48
 """Problems kept in a snapshot."""
+CARDS: Final = 12
+"""Problems on its picture."""
+LATEST: Final = "latest.png"
 FOLDERS: Final = ("snapshots", "policies", "gallery")
 
 
@@ -68,6 +70,8 @@ class Snapshots:
     def _draw(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
         """A picture that fails is told of once, and training goes on without it."""
         try:
+            from atlas.show.media import contact_sheet
+
             chosen = spread(len(some), CARDS)
             sheet = contact_sheet(some.rows(chosen).problems, [facts[i] for i in chosen], when)
             buffer = io.BytesIO()
