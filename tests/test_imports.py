@@ -22,7 +22,7 @@ ALLOWED = {
     "presets": {"config", "domains", "errors", "settings"},
     "canvas": set(),
     "tasks": BASE | {"canvas"},
-    "domains": BASE | {"canvas"},
+    "domains": BASE | {"canvas", "presets", "ued"},
     "world": BASE,
     "problems": BASE | {"ued"},
     "ued": {"types", "struct", "settings"},
