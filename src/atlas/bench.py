@@ -43,7 +43,7 @@ from atlas.errors import AtlasError
 from atlas.evaluation.play import Trials
 from atlas.fit import compile_step
 from atlas.presets import preset
-from atlas.settings import from_plain
+from atlas.settings import from_plain, to_plain
 from atlas.tasks.draw import draw_task, svg_task
 from atlas.types import Lineage, Outcome, Partial, Problem
 from atlas.ued import buffer as buffers
@@ -232,7 +232,8 @@ def shapes(effort: Effort) -> dict[str, Config]:
 
     def shape(config: Config, envs: int, steps: int) -> Config:
         run, teacher = {"num_envs": envs, "rollout": steps}, {"name": "dr", "pool": 1}
-        return replace(config_of(domain={"step_limit": steps}, teacher=teacher, run=run), student=config.student)
+        student = to_plain(config.student)
+        return config_of(domain={"step_limit": steps}, teacher=teacher, student=student, run=run)
 
     if effort.quick:
         return {"toy": shape(preset("tiny").config, 8, 8)}
