@@ -5,27 +5,34 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 
-from atlas.config import DomainConfig, NetworkConfig, TaskConfig
+from atlas.config import NetworkConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.tasks.hrm import Hierarchies, hierarchy
-from atlas.tasks.rm import ACCEPT, machine
+from atlas.tasks.machine import ACCEPT, flat_task, hierarchy, machine
+from atlas.tasks.packed import RewardMachines, pack
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 from atlas.world import World
 
-CELLS = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
 TINY = {
     "view": "dense", "embedding": 3, "filters": (4, 5, 6), "view_width": 8, "graph_layers": 1, "task_width": 8,
     "edge_width": 6, "action_embedding": 3, "recurrent": 10, "head_width": 9,
 }  # fmt: skip
-DOMAIN = Minigrid(DomainConfig(rooms=(1,)))
+DOMAIN = Minigrid(MinigridConfig(rooms=(1,)))
+CELLS = Cells(*DOMAIN.view_shape, DOMAIN.view_fields)
 SEQUENTIAL = formalism(TaskConfig(max_length=3), DOMAIN.vocabulary)[0]
 BALL, SQUARE, KEY = (DOMAIN.vocabulary.ids[f"front_{name}"] + 1 for name in ("ball", "square", "key"))
-HIERARCHY = hierarchy([[(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)], [(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]])
+HIERARCHY = pack(
+    hierarchy(
+        [
+            machine([(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)]),
+            machine([(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]),
+        ]
+    )
+)
 """The call is soon made and soon returned from; the last step takes some luck."""
 
 
@@ -41,18 +48,18 @@ ROOM = """
 def student(**changes):
     """A student of a few hundred parameters, unless changed."""
     config = NetworkConfig(**{**TINY, **changes})
-    return Student(config, CELLS, DOMAIN.num_actions, DOMAIN.vocabulary.features)
+    return Student(config, CELLS, len(DOMAIN.actions), DOMAIN.vocabulary.features)
 
 
 def paper():
     """The paper's network."""
-    return Student(NetworkConfig(), CELLS, DOMAIN.num_actions, DOMAIN.vocabulary.features)
+    return Student(NetworkConfig(), CELLS, len(DOMAIN.actions), DOMAIN.vocabulary.features)
 
 
 @cache
 def world(hierarchical=False, step_limit=5):
     """One room; flat tasks have up to three transitions."""
-    return World(DOMAIN, Hierarchies(sample=lambda *_: HIERARCHY) if hierarchical else SEQUENTIAL, step_limit)
+    return World(DOMAIN, RewardMachines(sample=lambda *_: HIERARCHY) if hierarchical else SEQUENTIAL, step_limit)
 
 
 @jax.jit
@@ -75,6 +82,6 @@ def pools(envs, pool, seed=0):
 
 def problems(envs, hierarchical=False):
     """One an environment: look at a square, which is a turn away; the first environment looks at it already."""
-    task = HIERARCHY if hierarchical else machine([(0, ACCEPT, [SQUARE], 1.0)])
+    task = HIERARCHY if hierarchical else pack(flat_task([(0, ACCEPT, [SQUARE], 1.0)]))
     both = Problem(level=parse_level(ROOM), task=task), Problem(level=parse_level(ROOM.replace("^", ">")), task=task)
     return jax.tree.map(lambda other, first: jnp.stack([first] + [other] * (envs - 1)), *both)

@@ -33,21 +33,25 @@ import numpy as np
 from jax import Array
 
 import atlas
-from atlas.api import minigrid_vocabulary, sample_batch
-from atlas.build import build, env_steps, parts
-from atlas.config import BufferConfig, Config
+from atlas.api import sample_batch
+from atlas.build import build, parts
+from atlas.config import Config
+from atlas.domains import surface_for, surface_of
 from atlas.domains.minigrid import grid
-from atlas.domains.minigrid.solver.prove import counted, solve_many
-from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
+from atlas.domains.minigrid.draw import sign
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Trials
 from atlas.fit import compile_step
 from atlas.presets import preset
+from atlas.problems import editor
 from atlas.settings import from_plain, to_plain
-from atlas.tasks.draw import draw_task, svg_task
+from atlas.show import canvas
+from atlas.tasks.draw import task_drawing
+from atlas.tasks.packed import unstack
 from atlas.types import Lineage, Outcome, Partial, Problem
+from atlas.ued import BufferConfig, EditConfig
 from atlas.ued import buffer as buffers
-from atlas.ued.supply import edited, root, sampled
+from atlas.ued.supply import Supply, edited, root, sampled
 from atlas.world import restart
 
 KEY: Final = jax.random.key(0)
@@ -256,7 +260,7 @@ def flops(config: Config) -> int:
     """Nominal operations of one step forward: a convolution counted as a convolution, two for a multiplication and
     addition. The task encoder is left out: it runs once a rollout and once a minibatch."""
     network, domain = config.student.network, parts(config).world.domain
-    cells = jax.eval_shape(lambda key: domain.view(domain.reset(domain.sample(key))), KEY).size
+    cells = math.prod(domain.view_shape)
     filters = (2 * network.embedding, *network.filters)
     features, view = cells * filters[-1], sum(cells * 4 * a * b for a, b in itertools.pairwise(filters))
     if network.view == "dense":
@@ -264,7 +268,7 @@ def flops(config: Config) -> int:
     inputs = features + network.action_embedding + network.task_width
     memory = 3 * network.recurrent * (inputs + network.recurrent)
     hidden = 2 * network.head_width * (network.recurrent + network.head_width)
-    return 2 * (view + memory + hidden + network.head_width * (domain.num_actions + 1))
+    return 2 * (view + memory + hidden + network.head_width * (len(domain.actions) + 1))
 
 
 def update_flops(config: Config) -> int:
@@ -273,9 +277,10 @@ def update_flops(config: Config) -> int:
 
 
 def one_by_one(batch: Problem) -> list[Problem]:
-    """The problems of a batch, as the prover and exams take them."""
-    leaves, tree = jax.tree.flatten(jax.device_get(batch))
-    return [jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True)]
+    """The problems of a batch, as people have them: with plain tasks."""
+    leaves, tree = jax.tree.flatten(jax.device_get(batch.level))
+    levels = [jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True)]
+    return [Problem(level=level, task=task) for level, task in zip(levels, unstack(batch.task), strict=True)]
 
 
 def world(effort: Effort) -> Iterator[Row]:
@@ -308,7 +313,7 @@ def world_step(effort: Effort, config: Config, batch: int, steps: int) -> Row:
     """Many steps of a batch. At best a step copies the state and writes the view."""
     world, problems = parts(config).world, sample_batch(config, batch, 0)
     start = jax.jit(jax.vmap(world.reset))(problems)
-    actions = jnp.asarray(np.random.default_rng(0).integers(0, world.domain.num_actions, (steps, batch)), jnp.int32)
+    actions = jnp.asarray(np.random.default_rng(0).integers(0, len(world.domain.actions), (steps, batch)), jnp.int32)
     view = jnp.zeros_like(jax.jit(jax.vmap(world.domain.view))(start.domain))
     size = jax.eval_shape(jax.vmap(world.formalism.graph), problems.task).guard.shape[1:]
 
@@ -360,12 +365,14 @@ def sample_tasks(effort: Effort, sampler: str, batch: int, states: int = 6) -> R
 
 def edit_children(effort: Effort, sampler: str, batch: int) -> Row:
     """Children of sampled problems, hindsight included."""
-    config = config_of(sampler, teacher={"name": "accel"})
-    supply, formalism = build(config).teacher.supply, parts(config).world.formalism
+    config, edits = config_of(sampler), EditConfig()
+    made = parts(config)
+    formalism = made.world.formalism
+    plan = replace(config.plan, edits=edits)
+    supply = Supply(made.sample, editor(edits, made.world.domain, formalism), None, plan)  # type: ignore[arg-type]
     new = jax.jit(lambda: sampled(KEY, supply, batch, jnp.int32(0)))()
     partial = jax.vmap(lambda p: Partial(level=p.level, task_state=formalism.initial(p.task), valid=jnp.bool_(True)))
     parents = new.problems, new.lineage, jax.jit(partial)(new.problems)
-    edits: Any = config.teacher.edits  # type: ignore[union-attr]
     return timed(
         effort, f"children of {sampler}, {edits.least} to {edits.most} edits", "children/s", batch,
         lambda key, *parents: edited(key, supply, parents, batch, jnp.int32(0)), jax.random.key(1), *parents,
@@ -382,12 +389,14 @@ def language(effort: Effort) -> Iterator[Row]:
         "nested until": " U (".join(five) + ")" * 4,
     }
     sentence = "go to a ball, then put the red key next to a locked door, then open the blue door"
-    task, vocabulary = atlas.english(sentence), minigrid_vocabulary()
-    calls = {f"LTLf, {name}": functools.partial(atlas.ltlf, text) for name, text in formulas.items()} | {
+    task, vocabulary = atlas.english(sentence), parts(Config()).world.domain.vocabulary
+    calls: dict[str, Callable[[], Any]] = {
+        f"LTLf, {name}": functools.partial(atlas.ltlf, text) for name, text in formulas.items()
+    } | {
         "English, three steps": functools.partial(atlas.english, sentence),
         "explain it": functools.partial(atlas.explain, task),
-        "draw it as SVG": functools.partial(svg_task, task, vocabulary),
-        "draw it as a picture": functools.partial(draw_task, task, vocabulary),
+        "draw it as SVG": lambda: canvas.svg(task_drawing(task, vocabulary, sign)),
+        "draw it as a picture": lambda: canvas.pixels(task_drawing(task, vocabulary, sign), 2.0),
     }
     for name, call in calls.items():
         yield measure(effort, name, "ms", call)
@@ -399,7 +408,7 @@ def solving(effort: Effort) -> Iterator[Row]:
     yield check(effort, "sequential", 6, batch)
     known = sample_batch(config_of("sequential", "level", rooms=6), batch, 0)
     name = f"relaxed check, sequential, grouped by locks, batch {batch:,}"
-    yield measure(effort, name, "problems/s", lambda: relaxed_many(known), batch)
+    yield measure(effort, name, "problems/s", lambda: surface_for(known).screen_many(known), batch)
     for sampler in () if effort.quick else ("dag", "hierarchical"):
         yield check(effort, sampler, 6, batch // 4)
     for rooms, locks, words in (6, None, "5 transitions"), (9, 8, "8 locks"):
@@ -410,9 +419,10 @@ def solving(effort: Effort) -> Iterator[Row]:
 
 def check(effort: Effort, sampler: str, rooms: int, batch: int) -> Row:
     """The relaxed check with room for every door, as it runs inside a sampler."""
-    problems, locks = sample_batch(config_of(sampler, "level", rooms), batch, 0), len(grid.door_places(rooms))
+    config, locks = config_of(sampler, "level", rooms), len(grid.door_places(rooms))
+    screen, problems = jax.vmap(surface_of(config.domain.name).screen(config.domain)), sample_batch(config, batch, 0)
     name = f"relaxed check, {sampler}, {locks} door{'s' * (locks > 1)}, batch {batch:,}"
-    return timed(effort, name, "problems/s", batch, jax.vmap(functools.partial(relaxed, locks=locks)), problems)
+    return timed(effort, name, "problems/s", batch, screen, problems)
 
 
 def prove(effort: Effort, name: str, problems: list[Problem], workers: int) -> Row:
@@ -420,10 +430,10 @@ def prove(effort: Effort, name: str, problems: list[Problem], workers: int) -> R
     found: list[Any] = []
 
     def solve() -> None:
-        found[:] = solve_many(problems, bound=False, workers=workers)
+        found[:] = surface_for(problems[0]).solve_many(problems, bound=False, workers=workers)
 
     row = measure(effort, name, "problems/s", solve, len(problems), least=3)
-    unknown = f"{counted(found)['unknown']} of {len(problems)} unknown"
+    unknown = f"{sum(one.verdict == 'unknown' for one in found)} of {len(problems)} unknown"
     return replace(row, name=f"prover, {name}, {workers} process{'es' * (workers > 1)}, {unknown}")
 
 
@@ -470,7 +480,7 @@ def enter_batch(effort: Effort, name: str, batch: int, capacity: int, **settings
     config = BufferConfig(capacity=capacity, **settings)
     full, moved = full_buffer(config, batch)
     turns = itertools.cycle([newcomers(jax.random.key(seed), batch) for seed in range(1, 5)])
-    program, seconds = compile_for(functools.partial(enter, config), full, *next(turns), donate=(0,))
+    program, seconds = compile_for(functools.partial(buffers.insert, config=config), full, *next(turns), donate=(0,))
     now = {"buffer": full}
 
     def call() -> None:
@@ -483,7 +493,9 @@ def full_buffer(config: BufferConfig, batch: int) -> tuple[buffers.Buffer, Limit
     """A buffer without an empty slot, and the copy of a batch of its problems."""
     problems, lineage, outcome = newcomers(KEY, config.capacity)
     empty = buffers.empty(config.capacity, *jax.tree.map(lambda x: x[0], (problems, lineage)))
-    full = jax.jit(functools.partial(enter, config))(empty, problems, lineage, outcome).replace(clock=jnp.int32(1))
+    full = jax.jit(functools.partial(buffers.insert, config=config))(empty, problems, lineage, outcome).replace(
+        clock=jnp.int32(1)
+    )
     return full, ("copy", nbytes(full) / config.capacity * batch)
 
 
@@ -495,12 +507,6 @@ def newcomers(key: Array, batch: int) -> tuple[Problem, Lineage, Outcome]:
         score=score, best_return=score, attempts=zeros + 1, solves=zeros, trivial=zeros > 0, partial=None
     )
     return problems, jax.vmap(lambda number: root(number, 10))(zeros), outcome
-
-
-def enter(config: BufferConfig, buffer: buffers.Buffer, *newcomers: Any) -> buffers.Buffer:
-    """All newcomers are eligible."""
-    problems, lineage, outcome = newcomers
-    return buffers.insert(buffer, problems, lineage, outcome, jnp.ones(len(outcome.score), bool), config)
 
 
 def student(effort: Effort) -> Iterator[Row]:
@@ -528,7 +534,7 @@ def training(effort: Effort) -> Iterator[Row]:
     for name, shape in shapes(effort).items():
         for words, (teacher, iterations, updates) in list(TEACHERS.items())[-1 if effort.quick else 0 :]:
             config = taught(shape, teacher, effort)
-            trainer, amount = build(config), env_steps(config, iterations, updates)
+            trainer, amount = build(config), config.env_steps(iterations, updates)
             state = trainer.compiled_init(KEY)
             step, seconds = compile_for(trainer.steps, state, jnp.int32(1), donate=(0,))
             run = {"state": step(state, jnp.int32(1))[0]}  # with an empty buffer, one of new problems
@@ -598,7 +604,7 @@ def memory(effort: Effort) -> Iterator[Row]:
     name, shape = list(shapes(effort).items())[-1]
     config = taught(shape, {"name": "plr", "replay_prob": 1.0}, effort)
     envs, trainer, made = config.run.num_envs, build(config), parts(config)
-    capacity, state = config.teacher.buffer.capacity, trainer.shapes  # type: ignore[union-attr]
+    capacity, state = config.plan.buffer.capacity, trainer.shapes  # type: ignore[union-attr]
     kept = trainer.teacher.memory(state.teacher)
     problems = jax.eval_shape(lambda key: made.sample(key, envs), KEY)
     rollout = jax.eval_shape(made.player.play, KEY, state.params, problems)

@@ -1,8 +1,12 @@
-"""Problems with a name: what files hold and evaluation reports on."""
+"""The nouns and the contracts: problem, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
 
-from collections.abc import Callable
+Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student and the
+teachers see a batch. Every random function takes one `key`, first, and uses it once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -10,11 +14,6 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
-
-# The nouns and the contracts: problem, vocabulary, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
-#
-# Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student
-# and the teachers see a batch. Every random function takes one `key`, first, and uses it once.
 
 Level = Any
 """A pytree that only its domain looks into."""
@@ -26,6 +25,16 @@ TaskState = Any
 
 EDIT_ARGUMENTS = 3
 """How many numbers an edit leaves in the lineage: where, where to, what (-1 where one has no meaning)."""
+
+
+def pack_pair(first: Any, second: Any) -> Any:
+    """Two numbers, the second below 100, as one argument of an edit: row and column, or machine and state."""
+    return 100 * first + second
+
+
+def unpack_pair(argument: int) -> tuple[int, int]:
+    """The inverse of `pack_pair`."""
+    return divmod(argument, 100)
 
 
 class Problem(Struct):
@@ -54,11 +63,11 @@ class Lineage(Struct):
     parent: Int32[Array, ""]
     """Serial number of the problem it was edited from; -1 if it was sampled."""
     generation: Int16[Array, ""]
-    """How many edits sequences lie between it and a sampled problem."""
+    """How many sequences of edits lie between it and a sampled problem."""
     edits: Int8[Array, "max_edits"]
     """Which edits made it from its parent, in order, as rows of the table of edits; -1 unused."""
     arguments: Int16[Array, "max_edits 3"]
-    """What each of them drew."""
+    """What each of them was applied to, as numbers."""
 
 
 Item = TypeVar("Item")
@@ -98,9 +107,16 @@ class Record(Struct):
     """Finished episodes in which the task was accepted."""
 
 
-class Proposal(Struct):
-    """A batch of problems to play."""
+KINDS: Final = ("new", "replayed", "edited")
+"""What the problems of a batch can be."""
+NEW, REPLAYED, EDITED = range(len(KINDS))
 
+
+class Proposal(Struct):
+    """A batch of problems to play, all of one kind."""
+
+    kind: Int8[Array, ""]
+    """NEW, REPLAYED or EDITED."""
     problems: Problem
     lineage: Lineage
     slots: Int32[Array, "batch"]
@@ -127,10 +143,25 @@ class Outcome(Struct):
 
 @runtime_checkable
 class Domain(Protocol):
-    """A family of levels and the laws of the world."""
+    """A family of levels and the laws of the world: what training needs. Its levels name it: `Level.domain`."""
 
-    num_actions: int
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The names of the actions, by number."""
+
     vocabulary: Vocabulary
+
+    @property
+    def view_shape(self) -> tuple[int, int]:
+        """Rows and columns of what the student sees."""
+
+    @property
+    def view_fields(self) -> tuple[int, ...]:
+        """How many values each field of a cell's byte takes; the last field has the lowest bits."""
+
+    @property
+    def padding(self) -> Mapping[str, int]:
+        """What fills unused room in the arrays of a level, by field; 0 where nothing is said."""
 
     @property
     def edits(self) -> tuple[Edit[Level], ...]:
@@ -139,6 +170,13 @@ class Domain(Protocol):
     @property
     def mask(self) -> np.ndarray:
         """`bool[props]`: the propositions that tasks in its levels may use."""
+
+    @property
+    def strata(self) -> tuple[str, tuple[int, ...]]:
+        """The measure that held-out problems are balanced over and solve rates told by, and its values."""
+
+    def measure(self, level: Level) -> dict[str, Int32[Array, ""]]:
+        """The sizes of a level, by name: what curricula are described with."""
 
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""
@@ -166,6 +204,56 @@ class Domain(Protocol):
 
     def possible(self, level: Level) -> Bool[Array, "props"]:
         """Which propositions the objects of this level could make true: the mask of level-conditioned pairing."""
+
+
+@runtime_checkable
+class Surface(Protocol):
+    """What people need of a domain: text, words, pictures, solutions. Training never imports one."""
+
+    @property
+    def domain(self) -> Domain:
+        """The domain with default settings; it can play levels of any size."""
+
+    @property
+    def level_type(self) -> type:
+        """The class of its levels."""
+
+    @property
+    def level_keys(self) -> tuple[str, ...]:
+        """The keys of a problem file that describe the level; the first is needed."""
+
+    def parse_level(self, texts: Mapping[str, str]) -> Level:
+        """The level that the entries of a file describe, at its natural size. A mistake is a `LevelTextError`."""
+
+    def format_level(self, level: Level) -> dict[str, str]:
+        """The inverse: entries of a file, those left out that say nothing."""
+
+    def crop(self, level: Level) -> Level:
+        """A level at its natural size."""
+
+    def pad(self, level: Level) -> Level:
+        """A level in arrays of the largest size, so that one compiled program serves all."""
+
+    def describe(self, level: Level) -> dict[str, Any]:
+        """A level in plain values, as JSON has them."""
+
+    def observe(self, state: DomainState) -> dict[str, Any]:
+        """A moment of an episode in plain values: where the agent is, what it sees and holds."""
+
+    def edit_words(self, name: str, arguments: Sequence[int]) -> str | None:
+        """What a level edit changed, in words, from what it left in the lineage; None for other edits."""
+
+    def screen(self, settings: Any) -> Callable[[Problem], Bool[Array, ""]]:
+        """A cheap check for solvability of one problem with a flat task, jittable, for levels of some settings."""
+
+    def screen_many(self, problems: Problem) -> np.ndarray:
+        """`bool[batch]`: which problems of a batch pass that check, whatever their tasks and levels."""
+
+    def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Any]:
+        """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`."""
+
+    def hints(self, problem: Problem) -> list[str]:
+        """What looks odd about a problem and is no mistake, in sentences."""
 
 
 @runtime_checkable
@@ -210,46 +298,30 @@ class Formalism(Protocol):
 
 @runtime_checkable
 class Teacher(Protocol):
-    """Proposes problems and learns from what became of them. Its state is a pytree; all calls are pure."""
+    """Proposes problems and learns from their outcomes. Its state is a pytree; all calls are pure.
+
+    What others need to know of it beyond these calls is the `Plan` that its settings give (`atlas.ued`).
+    """
 
     @property
-    def supply(self) -> Any:
-        """Where it gets new problems from (`atlas.ued.supply`)."""
-
-    @property
-    def score(self) -> str:
-        """The name of the score that it judges problems by."""
-
-    @property
-    def pool(self) -> int:
-        """Problems an environment takes in turn; those of one environment stand together in a proposal."""
-
-    @property
-    def only_scores(self) -> bool:
-        """Whether some iterations only score their problems."""
-
-    @property
-    def num_train(self) -> int:
-        """Problems in a batch to train on."""
-
-    @property
-    def num_eval(self) -> int:
-        """Problems in a batch that is only scored."""
+    def rows(self) -> Any:
+        """A prefix of its state: True where the first axis counts problems, which several devices divide among
+        themselves, False where each of them has a copy."""
 
     def init(self, key: Key[Array, ""]) -> Any:
         """The state before the first iteration."""
 
     def decide(self, key: Key[Array, ""], state: Any) -> Bool[Array, ""]:
-        """Whether the next iteration trains (True) or only scores new or edited problems (False)."""
+        """Whether the next iteration trains (True) or only scores its problems (False)."""
 
     def propose(self, key: Key[Array, ""], state: Any, train: bool) -> tuple[Any, Proposal]:
-        """The next batch: `num_train` problems if `train`, else `num_eval`."""
+        """The next batch, for as many environments as the plan says: `num_train` if `train`, else `num_eval`."""
 
     def observe(self, state: Any, proposal: Proposal, outcome: Outcome) -> Any:
         """Take note of the outcome."""
 
     def memory(self, state: Any) -> Any:
-        """The buffer of problems that it remembers; None if it remembers none."""
+        """The buffer of problems that it remembers (`atlas.ued.buffer`); None if it remembers none."""
 
 
 # Problems with a name: what files hold and evaluation reports on.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from atlas.config import RoomCount, TaskSampler
+from atlas.config import TaskSampler
+from atlas.domains.minigrid.settings import RoomCount
 from atlas.errors import AtlasError
 
 # `atlas sample`: draw problems, or levels alone.
@@ -77,7 +78,6 @@ def _draw(args: SampleArgs) -> "Sequence[Subject]":
 
 
 def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
-    from atlas.domains.minigrid.render import sheet
     from atlas.runs.problem_files import save
     from atlas.show import media, problem
 
@@ -87,7 +87,7 @@ def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
         save(list(subjects), args.out)
     if args.png is not None:
         columns = max(1, round(len(subjects) ** 0.5))
-        media.save_picture(sheet([problem.small_picture(s) for s in subjects], columns), args.png)
+        media.save_picture(media.sheet([problem.small_picture(s) for s in subjects], columns), args.png)
 
 
 def _write_bulk(args: SampleArgs, path: Path) -> None:

@@ -15,20 +15,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from atlas.build import build, env_steps, parts
+from atlas.build import build, observer, parts
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.evaluation.sets import Exam, HeldOut, obtain
 from atlas.fit import Hook, Moment, fit
-from atlas.runs.checkpoints import RATE, Checkpoints, blank_table, from_table, to_table
+from atlas.runs.checkpoints import RATE, Checkpoints
 from atlas.runs.display import Rates, display, rates
 from atlas.runs.folder import RunError, RunFolder
 from atlas.runs.hosts import Team
 from atlas.runs.metrics import JsonLines, Sink
 from atlas.runs.snapshots import Snapshots, forget_after
-from atlas.runs.store import remember_compiled, write_whole
+from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.training import Trainer, TrainState
-from atlas.ued.curriculum import Observer
 
 # What is kept between processes so that it need not be made again: compiled programs, held-out problems.
 
@@ -98,7 +97,7 @@ def go(
         writers = (JsonLines(folder.metrics_file, iteration), *sinks)
         for writer in writers:
             closing.callback(writer.close)
-        snapshots = Snapshots(folder, config, Observer(config, trainer, made.world))
+        snapshots = Snapshots(folder, config, observer(made, trainer))
         looking_on, saving = _look_on(exam, snapshots, result), _save(checkpoints, result)
         looks, saves = _timetable(config, layout, team, seconds, looking_on, saving)
         hooks: list[Hook] = [looks, _note(result), lambda moment: _write(writers, moment)]
@@ -201,13 +200,13 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
         return state
     from jax.experimental import multihost_utils
 
-    table = blank_table(shapes) if state is None else to_table(state)
+    table = blank_arrays(shapes) if state is None else to_arrays(state)
     received: Any = multihost_utils.broadcast_one_to_all(table, is_source=team.leads)
-    return from_table({name: np.asarray(array) for name, array in received.items()}, shapes)
+    return from_arrays({name: np.asarray(array) for name, array in received.items()}, shapes)
 
 
 def _steps(config: Config, state: TrainState) -> int:
-    return env_steps(config, int(state.iterations), int(state.trained))
+    return config.env_steps(int(state.iterations), int(state.trained))
 
 
 def _look_on(exam: Exam, snapshots: Snapshots, result: Result) -> Hook:

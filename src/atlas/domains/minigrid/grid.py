@@ -7,14 +7,15 @@ Everything else follows from ROOM_GRID. Tables are indexed by the number of room
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Int8, UInt8
 
-from atlas.config import DomainConfig
+from atlas.domains.minigrid import alphabet
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.struct import Struct
 
 # Cells, levels and states: the data of Minigrid.
@@ -29,7 +30,7 @@ OUTSIDE, FLOOR, WALL, BALL, SQUARE, KEY, DOOR_CLOSED, DOOR_LOCKED, DOOR_OPEN = r
 MOVABLE: Final = (BALL, SQUARE, KEY)
 DOORS: Final = (DOOR_CLOSED, DOOR_LOCKED, DOOR_OPEN)
 
-COLOURS: Final = ("red", "green", "blue", "purple", "yellow", "gray", "none")
+COLOURS: Final = (*alphabet.COLOURS, "none")
 RED, GREEN, BLUE, PURPLE, YELLOW, GRAY, NO_COLOUR = range(len(COLOURS))
 
 UP, RIGHT, DOWN, LEFT = range(4)
@@ -79,6 +80,8 @@ class Level(Struct):
 
     Arrays are padded to a static size with "outside"; smaller levels sit at the top left.
     """
+
+    domain: ClassVar[str] = "minigrid"
 
     cells: UInt8[Array, "rows cols"]
     position: Int8[Array, "2"]
@@ -167,13 +170,13 @@ def blank(rooms: int, shape: tuple[int, int] | None = None) -> np.ndarray:
     return cells
 
 
-def grid_shape(config: DomainConfig) -> tuple[int, int]:
+def grid_shape(config: MinigridConfig) -> tuple[int, int]:
     """The static size of arrays that hold every level of these settings."""
     rows, cols = zip(*map(size_of, config.rooms), strict=True)
     return max(rows), max(cols)
 
 
-def object_limits(config: DomainConfig) -> dict[int, tuple[int, int]]:
+def object_limits(config: MinigridConfig) -> dict[int, tuple[int, int]]:
     """Least and most objects, doors included, by number of rooms."""
     limits = config.objects
     return {
@@ -222,7 +225,7 @@ class Layouts:
 
 
 @lru_cache
-def layouts(config: DomainConfig) -> Layouts:
+def layouts(config: MinigridConfig) -> Layouts:
     """The table for these settings. Only rows of room counts that fit into their static size are filled."""
     shape = grid_shape(config)
     fitting = [n for n in ROOM_GRID if all(a <= b for a, b in zip(size_of(n), shape, strict=True))]

@@ -10,13 +10,13 @@ from PIL import Image
 from atlas.errors import AtlasError
 from atlas.show import media
 
-FRAMES = [Image.new("RGB", (64, 48), colour) for colour in ((255, 0, 0), (0, 200, 0), (0, 0, 255))]
+FRAMES = [Image.new("RGB", (63, 48), colour) for colour in ((255, 0, 0), (0, 200, 0), (0, 0, 255))]
 
 
 def test_pictures_read_back(tmp_path: Path) -> None:
     media.save_picture(FRAMES[0], tmp_path / "new" / "a.png")
     with Image.open(tmp_path / "new" / "a.png") as image:
-        assert image.size == (64, 48)
+        assert image.size == (63, 48)
         assert image.convert("RGB").getpixel((5, 5)) == (255, 0, 0)
 
 
@@ -24,6 +24,7 @@ def test_gif_holds_every_frame(tmp_path: Path) -> None:
     media.save_film(FRAMES, tmp_path / "a.gif", fps=4)
     with Image.open(tmp_path / "a.gif") as film:
         assert film.n_frames == 3
+        assert film.size == (64, 48), "even, as H.264 wants it"
         beats = []
         for i in range(3):
             film.seek(i)
@@ -48,17 +49,3 @@ def test_without_ffmpeg_a_sentence_says_what_to_install(tmp_path: Path, monkeypa
 def test_unknown_films_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match=r"\.gif or \.mp4"):
         media.save_film(FRAMES, tmp_path / "a.avi")
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.txt"
-    write_whole(path, "old")
-
-    def fail(*_: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
