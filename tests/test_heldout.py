@@ -14,7 +14,7 @@ from atlas.domains.minigrid.solver.prove import solve
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
 from atlas.evaluation import sets as files
-from atlas.evaluation.sets import Exam, held_out
+from atlas.evaluation.heldout import Exam, held_out
 from atlas.runs.problem_files import load
 
 PER_SIZE = 9

@@ -63,10 +63,10 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
     return surface_of(config.domain.name).screen(config.domain)
 
 
-def build(config: Config, layout: Layout = ALONE) -> Trainer:
-    """The whole experiment as pure functions."""
+def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
+    """The whole experiment as pure functions, of parts that were made already or else are made here."""
     require_even(config, layout.shards)
-    made = parts(config, layout)
+    made = made or parts(config, layout)
     ppo = config.student.ppo
     adam = optimiser(ppo, expected_updates(config) * gradient_steps(ppo, config.run.num_envs))
     learner = Learner(made.student, ppo, adam, layout)

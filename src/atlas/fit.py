@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -51,6 +51,17 @@ class Moment:
 Hook = Callable[[Moment], None]
 
 
+class Pulse(NamedTuple):
+    """What processes that train together must agree on."""
+
+    pace: int
+    """Iterations in the next call."""
+    seconds: float
+    """Time spent so far."""
+    stop: bool
+    """Somebody asked to stop."""
+
+
 def fit(
     trainer: Trainer,
     config: Config,
@@ -58,31 +69,27 @@ def fit(
     hooks: Sequence[Hook] = (),
     stop: Callable[[], bool] = lambda: False,
     seconds: float = 0.0,
-    everyone: Callable[[Any], list[Any]] = lambda mine: [mine],
+    agree: Callable[[Pulse], Pulse] = lambda mine: mine,
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before.
 
-    Where several processes train together, `everyone` tells what each of them has to say: the first one's clock counts
-    for all, and all stop if one has to.
+    Where several processes train together, `agree` makes one pulse of theirs; it is called before the first iteration
+    and after each call.
     """
     begin = time.monotonic() - seconds
     state = compile_step(trainer, state)
-    pace, iteration, trained = 1, int(state.iterations), int(state.trained)
+    pulse, iteration, trained = agree(Pulse(1, seconds, False)), int(state.iterations), int(state.trained)
     while env_steps(config, iteration, trained) < config.run.total_steps:
-        everyone(None)  # devices wait for each other half a minute at most, and hooks may take longer
         started = time.monotonic()
-        state, totals = trainer.compiled(state, np.int32(min(pace, _safe(config, iteration, trained))))
+        state, totals = trainer.compiled(state, np.int32(min(pulse.pace, _safe(config, iteration, trained))))
         metrics: Metrics = jax.device_get(totals)
         _require_numbers(metrics)
         took, before = time.monotonic() - started, iteration
         iteration, trained = int(state.iterations), int(state.trained)
-        pace = max(1, min(MOST_ITERATIONS, 2 * pace, int(CALL_SECONDS / took * (iteration - before))))
-        said = everyone({"pace": pace, "seconds": time.monotonic() - begin, "stop": stop()})
-        pace = said[0]["pace"]
-        moment = Moment(
-            state, iteration, trained, env_steps(config, iteration, trained), said[0]["seconds"], False,
-            stopped=any(one["stop"] for one in said),
-        )  # fmt: skip
+        pace = max(1, min(MOST_ITERATIONS, 2 * pulse.pace, int(CALL_SECONDS / took * (iteration - before))))
+        pulse = agree(Pulse(pace, time.monotonic() - begin, stop()))
+        steps = env_steps(config, iteration, trained)
+        moment = Moment(state, iteration, trained, steps, pulse.seconds, False, stopped=pulse.stop)
         moment.last = moment.stopped or moment.steps >= config.run.total_steps or _out_of_time(config, moment.seconds)
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:

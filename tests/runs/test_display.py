@@ -8,8 +8,9 @@ from rich.console import Console
 from atlas.config import Config
 from atlas.domains.minigrid.presets import TINY
 from atlas.fit import Moment
-from atlas.runs.display import Lines, Pace, Panel, clock, left, rates, share_done, short
+from atlas.runs.display import Lines, Pace, Panel, left, rates, share_done
 from atlas.training import TrainState
+from atlas.words import clock, short
 
 NO_STATE = object.__new__(TrainState)
 """Nobody looks into it here."""

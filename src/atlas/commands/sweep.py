@@ -88,7 +88,7 @@ def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from atlas.runs.display import short
+    from atlas.words import short
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("experiment")

@@ -16,7 +16,6 @@ from atlas.config import NetworkConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import stack
 from atlas.struct import Struct
 from atlas.student.encode import INDEX_STATES
 from atlas.student.network import Observation, Student, draw_action
@@ -382,6 +381,8 @@ def _name(problem: Problem) -> str:
 
 def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
     """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
+    from atlas.runs.problem_files import stack  # the exams of a run do without it
+
     domain = Minigrid(MinigridConfig())
     nested = [i for i, problem in enumerate(problems) if isinstance(problem.task, Hierarchy)]
     flat = sorted({*range(len(problems))} - {*nested})

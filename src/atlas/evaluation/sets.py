@@ -1,14 +1,11 @@
 """Sets by name or path: the ones that come with ATLAS, the ones that are built on first use, and any file or folder."""
 
-import contextlib
 import hashlib
 import itertools
-import json
 import sys
 import zlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -17,20 +14,14 @@ import jax
 import numpy as np
 
 from atlas.api import sample_batch, settings
-from atlas.build import Parts, parts
-from atlas.config import Config, PairingConfig
-from atlas.domains import domain_of
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.settings import RoomCount
-from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
+from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, silent, solve_many
 from atlas.errors import AtlasError, nearest
-from atlas.evaluation.play import Examiner
 from atlas.runs.problem_files import choose, load, named
 from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
-from atlas.settings import to_plain
 from atlas.tasks.identity import content_hash
-from atlas.tasks.rewards import count_paths
 from atlas.tasks.rm import ACCEPTED, num_states
 from atlas.types import NamedProblem, Problem
 
@@ -265,173 +256,8 @@ def one_by_one(batch: Problem) -> Iterator[Problem]:
 # Tasks are drawn from what their level holds. Every number of rooms has equally many problems and, within it, every
 # length of task, as far as such problems can be found.
 
-SEED: Final = 0x5EED
-"""Held-out problems are the same for every seed of a run."""
-PER_SIZE: Final = 128
-"""Problems for each number of rooms."""
-DRAWN_heldout: Final = 1024
-"""Problems drawn at a time."""
-ROUNDS: Final = 6
-"""How often they are drawn while some kind is still wanted."""
-PATIENCE: Final = 4
-"""Draws after which what was not found is replaced by other lengths."""
-EFFORT: Final = 100
-"""Nodes searched for a plan: problems that need more are left out."""
-
-Kind = tuple[int, int]
-"""Rooms and length of the task."""
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """A set of problems of a run's own size class, and of which kind each is."""
-
-    problems: Problem
-    rooms: np.ndarray
-    lengths: np.ndarray
-    """Labels on the shortest way to acceptance."""
-    step_limit: int
-
-    def __len__(self) -> int:
-        return len(self.rooms)
-
-
-def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
-    """Draw problems and prove them until there are enough of each kind, or time is better spent otherwise."""
-    made = parts(replace(config, pairing=PairingConfig(how="level")))
-    draw = jax.jit(lambda key: made.sample(key, DRAWN_heldout))
-    shortest = jax.jit(jax.vmap(lambda task: count_paths(task).shortest))
-    wanted = _quotas(config, per_size)
-    found: list[tuple[Kind, Problem]] = []
-    for number in range(ROUNDS):
-        if number == PATIENCE:
-            wanted = _rather(wanted)
-        drawn = jax.tree.map(np.asarray, draw(jax.random.fold_in(jax.random.key(SEED), number)))
-        lengths = np.minimum(np.asarray(shortest(drawn.task)), _longest(config))
-        kinds = list(zip(drawn.level.rooms.tolist(), lengths.tolist(), strict=True))
-        for row in _proven(drawn, kinds, wanted, config.domain.step_limit):
-            found.append((kinds[row], jax.tree.map(lambda x, row=row: x[row], drawn)))
-            wanted[kinds[row]] -= 1
-        if wanted.total() == 0:
-            break
-    return _together(found, config)
-
-
-def _longest(config: Config) -> int:
-    """The length from which on tasks are not told apart."""
-    tasks = config.tasks
-    return tasks.max_length if tasks.sampler == "sequential" else tasks.states - 1
-
-
-def _quotas(config: Config, per_size: int) -> Counter[Kind]:
-    """How many problems of each kind are wanted."""
-    tasks = config.tasks
-    least = tasks.min_length if tasks.sampler == "sequential" else 1
-    lengths = range(least, _longest(config) + 1)
-    shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
-    return Counter(
-        {(rooms, length): shares[length] for rooms in domain_of(config.domain).strata[1] for length in lengths}
-    )
-
-
-def _rather(wanted: Counter[Kind]) -> Counter[Kind]:
-    """Ask for other lengths in place of those that cannot be found, so that there are as many of each room count."""
-    instead: Counter[Kind] = Counter()
-    for rooms in {rooms for rooms, _ in wanted}:
-        missing = sum(count for kind, count in wanted.items() if kind[0] == rooms)
-        found = [kind for kind, count in wanted.items() if kind[0] == rooms and count == 0]
-        instead.update({kind: len(range(place, missing, len(found))) for place, kind in enumerate(found)})
-    return instead
-
-
-def _proven(drawn: Problem, kinds: list[Kind], wanted: Counter[Kind], step_limit: int) -> list[int]:
-    """The rows that are solvable but not trivial, as many of each kind as are wanted."""
-    left = Counter(wanted)
-    plans: dict[int, tuple[int, ...]] = {}
-    for row, kind in enumerate(kinds):
-        if left[kind] > 0:
-            plan = propose(jax.tree.map(lambda x, row=row: x[row], drawn), step_limit, EFFORT).plan
-            if plan:
-                plans[row] = plan
-                left[kind] -= 1
-    rows = np.array(list(plans), int)
-    verdicts = accepted(jax.tree.map(lambda x: x[rows], drawn), list(plans.values()), step_limit)
-    return rows[verdicts].tolist()
-
-
-def _together(found: list[tuple[Kind, Problem]], config: Config) -> HeldOut:
-    limit = config.domain.step_limit
-    if not found:
-        raise AtlasError(f"no problem of this kind was found that can be solved in domain.step_limit = {limit} steps")
-    found = sorted(found, key=lambda pair: pair[0])
-    rooms, lengths = np.array([kind for kind, _ in found]).T
-    problems: Problem = jax.tree.map(lambda *rows: np.stack(rows), *(problem for _, problem in found))
-    return HeldOut(problems, rooms, lengths, limit)
-
-
-class Exam:
-    """A held-out set with the compiled function that plays it."""
-
-    def __init__(self, made: Parts, chosen: HeldOut, attempts: int = 1) -> None:
-        self.chosen = chosen
-        self.attempts = attempts
-        self.play = jax.jit(Examiner(made.world, made.student).attempt)
-
-    def rates(self, params: Any, number: int) -> dict[str, float]:
-        """Solve rates by number of rooms, and over all. `number` tells one exam from the next: it is the seed."""
-        keys = jax.random.split(jax.random.key(number), self.attempts)
-        solved = np.mean([np.asarray(self.play(key, params, self.chosen.problems)) for key in keys], axis=0)
-        by_rooms = {f"rooms_{n}": float(solved[self.chosen.rooms == n].mean()) for n in np.unique(self.chosen.rooms)}
-        return {"all": float(solved.mean()), **by_rooms}
-
 
 # Held-out problems on disk: with the run they belong to, and in a cache that starts the next run of their kind.
-
-LENGTH: Final = "length_"
-
-
-def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
-    """The held-out problems of a run: its own file, else from the cache, else drawn and proven. Its file is there
-    afterwards."""
-    with contextlib.suppress(AtlasError, OSError):
-        return read(path, config)
-    cached = cache_folder() / "held-out" / f"{fingerprint_held_out(config, per_size)}.npz"
-    chosen = None
-    with contextlib.suppress(AtlasError, OSError):
-        chosen = read(cached, config)
-    if chosen is None:
-        chosen = held_out(config, per_size)
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no reason not to train
-            write(cached, chosen, config)
-    write(path, chosen, config)
-    return chosen
-
-
-def fingerprint_held_out(config: Config, per_size: int) -> str:
-    """What a held-out set depends on, as a name."""
-    what = {**_settings(config), "per_size": per_size, "seed": SEED, "version": version("atlas-ued")}
-    return hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=12).hexdigest()
-
-
-def _settings(config: Config) -> dict[str, Any]:
-    return {"domain": to_plain(config.domain), "tasks": to_plain(config.tasks), "gamma": config.student.ppo.gamma}
-
-
-def write(path: Path, chosen: HeldOut, config: Config) -> None:
-    """Keep a set, its problems named and tagged by kind."""
-    kinds = list(zip(chosen.rooms.tolist(), chosen.lengths.tolist(), strict=True))
-    names = [f"rooms-{rooms}-length-{length}-{number:03d}" for number, (rooms, length) in enumerate(kinds)]
-    tags = [(f"rooms_{rooms}", f"{LENGTH}{length}") for rooms, length in kinds]
-    save_bulk(chosen.problems, path, _settings(config), SEED, names, tags)
-
-
-def read(path: Path, config: Config) -> HeldOut:
-    """A set that was kept. One of other settings is refused."""
-    kept = load_bulk(path)
-    if kept.settings != json.loads(json.dumps(_settings(config))):
-        raise AtlasError(f"{path}: these problems were drawn with other settings")
-    lengths = np.array([int(tag.removeprefix(LENGTH)) for tags in kept.tags for tag in tags if tag.startswith(LENGTH)])
-    return HeldOut(kept.problems, np.asarray(kept.problems.level.rooms), lengths, config.domain.step_limit)
 
 
 # Sets by name or path: the ones that come with ATLAS, the ones that are built on first use, and any file or folder.

@@ -21,7 +21,6 @@ from atlas.domains.minigrid.render import draw_level, same_size
 from atlas.domains.minigrid.shapes import PAGE
 from atlas.domains.minigrid.text import crop_level
 from atlas.errors import AtlasError
-from atlas.runs.display import clock, short
 from atlas.runs.store import write_whole
 from atlas.show.episode import STEP_LIMIT, Action, Choice, Episode, Record, Scene, action_number
 from atlas.show.problem import TASK_SCALE
@@ -29,6 +28,7 @@ from atlas.tasks.draw import draw_task
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.hrm import Hierarchy
 from atlas.types import Problem
+from atlas.words import clock, short
 
 # Writing pictures and films. Every file appears whole or not at all.
 
