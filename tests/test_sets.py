@@ -11,8 +11,8 @@ from atlas.domains.minigrid.grid import Level, count_objects
 from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.evaluation import sets
 from atlas.evaluation.sets import BANDS, RECIPES, Built, build, fingerprint, identity, one_by_one
-from atlas.tasks.rm import ACCEPTED
 from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED
 
 SMALL = replace(RECIPES["cvar-dag"], count=20)
 
@@ -64,7 +64,7 @@ def test_validation_is_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "PER_CELL", 1)
     made = build(replace(RECIPES["validation"], count=60), seed=1, workers=1)
     rooms, objects = np.asarray(made.problems.level.rooms), count_objects(np.asarray(made.problems.level.cells))
-    lengths = np.argmax(np.asarray(made.problems.task.outcome) == ACCEPTED, axis=1)
+    lengths = np.argmax(np.asarray(made.problems.task.outcome)[:, 0] == ACCEPTED, axis=1)
     bands = [
         next(n for n, (low, high) in enumerate(BANDS[r]) if low <= o <= high)
         for r, o in zip(rooms.tolist(), objects.tolist(), strict=True)

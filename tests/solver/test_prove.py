@@ -16,7 +16,7 @@ from atlas.domains.minigrid.sample import possible
 from atlas.domains.minigrid.solver.prove import Solution, accepted, counted, solve, solve_many
 from atlas.domains.minigrid.text import parse_level
 from atlas.errors import AtlasError
-from atlas.tasks import rm
+from atlas.tasks.machine import ACCEPT, REJECT, Task, flat_task
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 
@@ -105,16 +105,16 @@ FACING = """
 """
 
 
-def machine(*edges: tuple[int, int, list[str]]) -> rm.RewardMachine:
-    return rm.machine([rm.Transition(u, v, [IDS[name] + 1 for name in names]) for u, v, names in edges])
+def machine(*edges: tuple[int, int, list[str]]) -> Task:
+    return flat_task([(u, v, [IDS[name] + 1 for name in names]) for u, v, names in edges])
 
 
 def test_what_the_first_label_settles() -> None:
     level = parse_level(FACING)
-    found = atlas.solve(Problem(level=level, task=machine((0, rm.ACCEPT, ["front_ball"]))))
+    found = atlas.solve(Problem(level=level, task=machine((0, ACCEPT, ["front_ball"]))))
     assert (found.verdict, found.plan, found.trivial) == ("solvable", (), True)
     assert found.reason.startswith("trivial")
-    trap = machine((0, rm.REJECT, ["front_ball_red"]), (0, rm.ACCEPT, ["front_key"]))
+    trap = machine((0, REJECT, ["front_ball_red"]), (0, ACCEPT, ["front_key"]))
     found = atlas.solve(Problem(level=level, task=trap))
     assert (found.verdict, found.trivial) == ("unsolvable", False)
     assert "rejection" in found.reason
@@ -129,10 +129,10 @@ def test_the_way_must_not_lead_into_a_trap() -> None:
         ##......kb..##
         ##############
     """)
-    trap = machine((0, rm.REJECT, ["front_ball"]), (0, rm.ACCEPT, ["next_ball_key"]))
+    trap = machine((0, REJECT, ["front_ball"]), (0, ACCEPT, ["next_ball_key"]))
     found = atlas.solve(Problem(level=level, task=trap))
     assert found.verdict == "solvable"
-    carry = machine((0, rm.REJECT, ["front_ball"]), (0, rm.ACCEPT, ["carrying_ball"]))
+    carry = machine((0, REJECT, ["front_ball"]), (0, ACCEPT, ["carrying_ball"]))
     assert atlas.solve(Problem(level=level, task=carry)).verdict != "solvable"
 
 

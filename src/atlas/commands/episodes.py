@@ -173,11 +173,11 @@ class Game:
         from rich.console import Group
         from rich.table import Table
 
-        from atlas.domains.minigrid import terminal
+        from atlas.domains.minigrid import draw
 
         record = self.episode.record
         sides = Table.grid(padding=(0, 3))
-        sides.add_row(terminal.level_text(self.episode.level), self._panel())
+        sides.add_row(draw.level_text(self.episode.level), self._panel())
         label = "  ".join(_label(record.label)) or "nothing"
         return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(), "", f"[dim]{HELP}[/]")
 
@@ -190,11 +190,11 @@ class Game:
     def _panel(self) -> "RenderableType":
         from rich.console import Group
 
-        from atlas.domains.minigrid import terminal, text
+        from atlas.domains.minigrid import draw, text
 
         carried = self.episode.record.carrying
-        hands = terminal.object_text(text.parse_object(carried)) if carried else "nothing"
-        return Group("view", terminal.view_text(self.episode.view), "", "carrying", hands)
+        hands = draw.object_text(text.parse_object(carried)) if carried else "nothing"
+        return Group("view", draw.view_text(self.episode.view), "", "carrying", hands)
 
     def _progress(self) -> "list[RenderableType]":
         """The task with its current state marked, and how it ended."""
@@ -392,17 +392,17 @@ def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "Ren
     from rich.table import Table
     from rich.text import Text
 
-    from atlas.domains.minigrid import terminal, text
+    from atlas.domains.minigrid import draw, text
     from atlas.show.problem import task_rows
 
     record = scene.record
     action = (scene.action or "start").replace("_", " ")
     title = f"[bold]{escape(problem.name) or 'problem'}[/]   step {scene.step}   {action}"
     title += f"   [bold]{record.task_state}[/]" + (f"   reward {record.reward:g}" if record.reward else "")
-    level = terminal.level_text(scene.level) if colour else Text(text.format_level(scene.level))
+    level = draw.level_text(scene.level) if colour else Text(text.format_level(scene.level))
     sides = Table.grid(padding=(0, 3))
     sides.add_row(level, Text("\n").join(_thoughts(scene)))
-    task = task_rows(problem.task, scene.place, colour)
+    task = task_rows(problem.task, scene.place)
     return Group(title, "", sides, "", *task)
 
 

@@ -78,7 +78,6 @@ def _draw(args: SampleArgs) -> "Sequence[Subject]":
 
 
 def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
-    from atlas.domains.minigrid.render import sheet
     from atlas.runs.problem_files import save
     from atlas.show import media, problem
 
@@ -88,7 +87,7 @@ def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
         save(list(subjects), args.out)
     if args.png is not None:
         columns = max(1, round(len(subjects) ** 0.5))
-        media.save_picture(sheet([problem.small_picture(s) for s in subjects], columns), args.png)
+        media.save_picture(media.sheet([problem.small_picture(s) for s in subjects], columns), args.png)
 
 
 def _write_bulk(args: SampleArgs, path: Path) -> None:

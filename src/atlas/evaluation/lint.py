@@ -15,6 +15,7 @@ from atlas.domains.minigrid.text import natural_cells
 from atlas.errors import AtlasError
 from atlas.runs.problem_files import SUFFIXES, load
 from atlas.tasks.check import check, equivalent
+from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem, Problem
 
 Kind = Literal["malformed", "unsolvable", "trivial", "duplicate", "task", "unknown", "unreachable"]
@@ -76,7 +77,7 @@ Found = tuple[Kind, str] | tuple[Kind, str, Literal["error", "warning"]]
 
 
 def _look_at(problem: NamedProblem, solution: Solution) -> Iterator[Found]:
-    for doubt in check(problem.task, VOCABULARY):
+    for doubt in check(unpack(problem.task), VOCABULARY):
         yield "task", doubt.sentence, doubt.level
     if solution.trivial:
         yield "trivial", solution.reason
@@ -92,7 +93,7 @@ def _duplicates(problems: Sequence[NamedProblem]) -> Iterator[tuple[str, Kind, s
     for problem in problems:
         alike = by_level.setdefault(_level_key(problem), [])
         for earlier in alike:
-            if equivalent(earlier.task, problem.task, VOCABULARY):
+            if equivalent(unpack(earlier.task), unpack(problem.task), VOCABULARY):
                 yield problem.name, "duplicate", f"the same level as {earlier.name}, and a task that means the same"
                 break
         alike.append(problem)

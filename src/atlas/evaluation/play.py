@@ -19,8 +19,8 @@ from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.student.encode import INDEX_STATES
 from atlas.student.network import Observation, Student, draw_action
-from atlas.tasks.hrm import MAX_NODES, Hierarchies, Hierarchy
-from atlas.tasks.rm import RewardMachines
+from atlas.tasks.machine import MAX_STATES, natural_size
+from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
 from atlas.world import World, WorldState, restart
 
@@ -367,7 +367,7 @@ class Trials:
             return
         nodes, batch = max(((b.graphs.outcome.shape[1], b) for b in self.batches), key=lambda pair: pair[0])
         if nodes > INDEX_STATES:
-            sizes = [math.prod(np.asarray(self.problems[i].task.outcome).shape) for i in batch.numbers]
+            sizes = [math.prod(natural_size(unpack(self.problems[i].task))[:2]) for i in batch.numbers]
             largest: Any = self.problems[batch.numbers[int(np.argmax(sizes))]]
             raise AtlasError(
                 f"the policy was trained with the ablation student.network.task = index, which tells at most "
@@ -383,30 +383,18 @@ def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
     """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
     from atlas.runs.problem_files import stack  # the exams of a run do without it
 
-    domain = Minigrid(MinigridConfig())
-    nested = [i for i, problem in enumerate(problems) if isinstance(problem.task, Hierarchy)]
-    flat = sorted({*range(len(problems))} - {*nested})
-    for numbers in [flat] * bool(flat) + list(_fitting(problems, nested)):
-        formalism: Any = (Hierarchies if numbers[0] in nested else RewardMachines)(sample=_no_sampler)
-        batch = stack([problems[i] for i in numbers])
-        yield _Batch(batch, np.array(numbers, np.int32), World(domain, formalism, step_limit))
-
-
-def _fitting(problems: Sequence[Problem], nested: list[int]) -> Iterator[list[int]]:
-    """Hierarchies in groups whose common size is possible."""
-    group: list[int] = []
-    for number in sorted(nested, key=lambda i: (problems[i].task.size[0], problems[i].task.size[1], i)):
-        sizes = [problems[i].task.size for i in (*group, number)]
-        if group and max(s[0] for s in sizes) * max(s[1] for s in sizes) > MAX_NODES:
-            yield group
-            group = []
-        group = [*group, number]
-    if group:
-        yield group
-
-
-def _no_sampler(key: Any, mask: Any) -> Any:
-    raise AssertionError("an evaluation draws no tasks")
+    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit)
+    sizes = [natural_size(unpack(problem.task)) for problem in problems]
+    groups = [[i for i, size in enumerate(sizes) if size.machines == 1]]
+    most = (0, 0)
+    for number in sorted((i for i, size in enumerate(sizes) if size.machines > 1), key=lambda i: (*sizes[i][:2], i)):
+        most = max(most[0], sizes[number].machines), max(most[1], sizes[number].states)
+        if len(groups) == 1 or math.prod(most) > MAX_STATES:
+            groups.append([])
+            most = sizes[number].machines, sizes[number].states
+        groups[-1].append(number)
+    for numbers in filter(None, groups):
+        yield _Batch(stack([problems[i] for i in numbers]), np.array(numbers, np.int32), world)
 
 
 def attempt(student: Student, params: Any, problems: Sequence[Problem], **options: Any) -> Attempts:

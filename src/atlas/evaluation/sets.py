@@ -21,9 +21,10 @@ from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, si
 from atlas.errors import AtlasError, nearest
 from atlas.runs.problem_files import choose, load, named
 from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
-from atlas.tasks.identity import content_hash
-from atlas.tasks.rm import ACCEPTED, num_states
+from atlas.tasks.machine import Tables, content_hash, tabulate
+from atlas.tasks.packed import PackedTask, count_states, unpack
 from atlas.types import NamedProblem, Problem
+from atlas.vocabulary import ACCEPTED
 
 # The sets of problems that policies are compared on: how each is made, and how to tell that it is the right one.
 #
@@ -161,8 +162,8 @@ def _draw(recipe: Recipe, seed: int, turn: int, seen: set[Any]) -> Waiting:
 
 def identity(problem: Problem) -> Any:
     """Equal for problems that are the same: level for level, and task for task whatever its states are called."""
-    level = problem.level
-    return tuple(np.asarray(getattr(level, f.name)).tobytes() for f in fields(level)), content_hash(problem.task)
+    level = tuple(np.asarray(getattr(problem.level, f.name)).tobytes() for f in fields(problem.level))
+    return level, content_hash(unpack(problem.task))
 
 
 def _cells(recipe: Recipe, batch: Problem) -> np.ndarray:
@@ -170,7 +171,7 @@ def _cells(recipe: Recipe, batch: Problem) -> np.ndarray:
     rooms, objects = np.asarray(batch.level.rooms), grid.count_objects(np.asarray(batch.level.cells))
     if not recipe.balanced:
         return np.zeros(len(rooms), int)
-    lengths = np.argmax(np.asarray(batch.task.outcome) == ACCEPTED, axis=1)
+    lengths = np.argmax(np.asarray(batch.task.outcome)[:, 0] == ACCEPTED, axis=1)
     cells = np.full(len(rooms), -1)
     for number, (count, band, length) in enumerate(itertools.product(ROOMS, range(len(BAND_NAMES)), LENGTHS)):
         low, high = BANDS[count][band]
@@ -223,7 +224,7 @@ def _built(recipe: Recipe, seed: int, found: list[_Found], drawn: int) -> Built:
 
 def _tags(recipe: Recipe, problems: Problem) -> Iterator[tuple[str, ...]]:
     objects = grid.count_objects(np.asarray(problems.level.cells))
-    states = np.asarray(jax.vmap(num_states)(problems.task))
+    states = np.asarray(jax.vmap(count_states)(problems.task))
     for rooms, count, number in zip(np.asarray(problems.level.rooms).tolist(), objects.tolist(), states, strict=True):
         tags: tuple[str, ...] = (f"rooms-{rooms}", f"states-{number}")
         yield (*tags, f"objects-{_band(rooms, count)}") if recipe.balanced else tags
@@ -237,11 +238,13 @@ def fingerprint(problems: Iterable[Problem]) -> str:
     """SHA-256 of some problems in their order, whatever they are called and wherever they came from."""
     digest = hashlib.sha256()
     for problem in problems:
-        for half in (problem.level, problem.task):
-            for field in fields(half):
-                array = np.ascontiguousarray(getattr(half, field.name))
-                digest.update(f"{field.name} {array.dtype.str} {array.shape}".encode())
-                digest.update(array.tobytes())
+        task = problem.task if isinstance(problem.task, PackedTask) else tabulate(problem.task)
+        names = [name for name in Tables._fields if getattr(task, name) is not None]
+        arrays = [(field.name, getattr(problem.level, field.name)) for field in fields(problem.level)]
+        arrays += [(name, getattr(task, name)[0] if task.call is None else getattr(task, name)) for name in names]
+        for name, array in arrays:
+            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
@@ -320,8 +323,9 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
     problems, about = named(bulk, str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
+    content = fingerprint(one_by_one(bulk.problems))
     limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
-    return ProblemSet(name, path, problems, fingerprint(problems), about.get("plan_lengths"), limit, [])
+    return ProblemSet(name, path, problems, content, about.get("plan_lengths"), limit, [])
 
 
 def _verified(found: ProblemSet, expected: str) -> ProblemSet:

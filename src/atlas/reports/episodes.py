@@ -2,27 +2,27 @@
 
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from atlas.domains.minigrid import grid, render, text
+from atlas.domains.minigrid import draw, grid, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import ACTIONS, Level
-from atlas.domains.minigrid.text import natural_cells
 from atlas.errors import AtlasError
 from atlas.evaluation.sets import find_set
 from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
 from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
+from atlas.show import canvas
 from atlas.show.episode import Scene, Trained, ending, scenes
-from atlas.tasks.draw import Place, svg_task
+from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.hrm import Hierarchy
+from atlas.tasks.machine import Node
+from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem
 
 TRIES: Final = 5
@@ -139,7 +139,7 @@ def _html(shown: Shown) -> str:
     """A player: the level, the machine, what the policy thinks, and buttons. Without scripts the start is seen."""
     start = shown.watched[0].level
     places = list(dict.fromkeys(scene.place for scene in shown.watched))
-    drawings = [task_svg(shown.problem.task, _current(shown, place)) for place in places]
+    drawings = [task_svg(shown.problem.task, place) for place in places]
     machines = "".join(f"<div{' hidden' * (number > 0)}>{drawing}</div>" for number, drawing in enumerate(drawings))
     end = f"{ending(shown.watched)} after {shown.watched[-1].step} steps"
     return (
@@ -149,10 +149,6 @@ def _html(shown: Shown) -> str:
         f'<div class="paper machine">{machines}</div><div class="controls"></div>'
         f'<script type="application/json">{_script(film(shown.watched, places))}</script></article>\n'
     )
-
-
-def _current(shown: Shown, place: tuple[int, int]) -> int | tuple[int, int]:
-    return place if isinstance(shown.problem.task, Hierarchy) else place[1]
 
 
 def _script(content: Any) -> str:
@@ -195,36 +191,22 @@ def _thought(scene: Scene) -> dict[str, Any]:
 
 
 def sprite() -> str:
-    """The shapes that all levels of the page share, without showing anything itself."""
-    return f'<svg class="sprite" aria-hidden="true">{render.svg_symbols(CELLS)}</svg>'
+    """The shapes that all drawings of the page share, without showing anything itself."""
+    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(draw.page_symbols())}</svg>'
 
 
 def level_svg(level: Level, width: int = 228) -> str:
     """A level that takes its shapes from the sprite. Tiles are whole pixels, so that no seams show between them."""
-    cols = natural_cells(level).shape[1]
-    text = render.svg_level(level, tile=max(8, min(22, width // cols)))
-    text = re.sub(r"<symbol .*?</symbol>\n?", "", text, flags=re.DOTALL)
-    return _inline(text)
+    tile = max(8, min(22, width // text.natural_cells(level).shape[1]))
+    return canvas.svg(draw.level_drawing(level), tile, part_of_page=True)
 
 
-def task_svg(task: Any, current: Place | None = None) -> str:
+def task_svg(task: Any, current: Node | None = None) -> str:
     """A machine; the current state is lit."""
-    return _inline(svg_task(task, VOCABULARY, current))
+    return canvas.svg(task_drawing(unpack(task), VOCABULARY, draw.sign, current), part_of_page=True)
 
 
 def task_words(task: Any) -> str:
     """The task in English, as HTML, if a sentence or two say it."""
-    words = explain(task, VOCABULARY)
+    words = explain(unpack(task), VOCABULARY)
     return f'<p class="task">{escape(words)}</p>' if is_prose(words) else ""
-
-
-def _inline(text: str) -> str:
-    """An SVG document as a part of a page."""
-    return text.replace(' xmlns="http://www.w3.org/2000/svg"', "", 1).strip()
-
-
-CELLS: Final = (
-    *(grid.FLOOR_CELL, grid.WALL_CELL, grid.OUTSIDE_CELL),
-    *(8 * kind + colour for kind in grid.MOVABLE + grid.DOORS for colour in range(grid.NO_COLOUR)),
-)
-"""Every cell that can be drawn."""

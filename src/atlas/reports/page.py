@@ -9,13 +9,12 @@ from typing import Final
 import jax
 import numpy as np
 
-from atlas.config import DRConfig
 from atlas.domains import domain_of
 from atlas.errors import AtlasError
 from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
 from atlas.reports.figures import Chart, inline_svg
-from atlas.reports.reading import Group, Plain, Run, nearest_preset, teacher_name
+from atlas.reports.reading import Group, Plain, Run, nearest_preset
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, to_html
 from atlas.runs.snapshots import spread
@@ -145,7 +144,7 @@ def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
     rooms = " ".join(map(str, domain_of(config.domain).strata[1]))
     hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
     return (
-        run.name, preset_words(group), teacher_name(config), config.run.seed, config.pairing.how, rooms,
+        run.name, preset_words(group), config.plan.title, config.run.seed, config.pairing.how, rooms,
         config.tasks.sampler, config.domain.step_limit, config.run.num_envs, last.get("steps"), hours,
         None if held_out is None else Number(float(held_out)),
     )  # fmt: skip
@@ -231,7 +230,7 @@ def _group_line(group: Group) -> str:
     origin = f"preset <code>{escape(name)}</code>" if name else "settings of its own"
     changes = f" with {', '.join(f'<code>{escape(change)}</code>' for change in changed)}" if changed else ""
     plural = "s" * (len(group.runs) > 1)
-    what = f"{teacher_name(group.config)}, {origin}{changes}; seed{plural} {seeds}{trained}"
+    what = f"{group.config.plan.title}, {origin}{changes}; seed{plural} {seeds}{trained}"
     return f"<p><b>{escape(group.name)}</b>: {what}.</p>"
 
 
@@ -324,8 +323,10 @@ def _gallery(report: Report) -> str:
                 report, f"No snapshots of problems: `atlas resume {_command_for(report)}` writes them as it goes on."
             )
         )
-    elif any(isinstance(group.config.teacher, DRConfig) for group in report.groups):
-        parts.insert(0, '<p class="dim">DR keeps no problems: its examples are new ones, as it proposed them.</p>')
+    else:
+        forgetful = dict.fromkeys(g.config.plan.title for g in report.groups if g.config.plan.buffer is None)
+        words = "keeps no problems: its examples are new ones, as it proposed them."
+        parts = [*(f'<p class="dim">{title} {words}</p>' for title in forgetful), *parts]
     return "".join(parts)
 
 

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from atlas.config import Config, DRConfig
+from atlas.config import Config
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Moment
 from atlas.words import clock, short
@@ -122,8 +122,8 @@ def display(config: Config, title: str, before: SolveRates) -> Lines | Panel:
 
 def rows(config: Config) -> tuple[str, ...]:
     """What is told beside steps and time, in this order."""
-    without_memory = isinstance(config.teacher, DRConfig)
-    return ("solved", "held out", *(("proposed",) if without_memory else ("buffer", "replayed")), "losses")
+    curriculum = ("buffer", "replayed") if config.plan.buffer else ("proposed",)
+    return ("solved", "held out", *curriculum, "losses")
 
 
 def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
@@ -140,8 +140,9 @@ def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
         told["buffer"] += f", {curriculum['solvable']:.0%} solvable" if "solvable" in curriculum else ""
     if "states" in curriculum:
         means = ", ".join(f"{curriculum[name]:.1f} {name}" for name in ("states", "rooms", "objects"))
-        shown = "proposed" if isinstance(config.teacher, DRConfig) else "replayed"
-        told[shown] = f"{curriculum['solvable_replayed']:.0%} solvable; {means}"
+        told["replayed" if config.plan.buffer else "proposed"] = (
+            f"{curriculum['solvable_replayed']:.0%} solvable; {means}"
+        )
     if "losses" in record:
         told["losses"] = ", ".join(f"{n} {record['losses'][n]:.3g}" for n in ("policy", "value", "entropy"))
     return told

@@ -137,7 +137,7 @@ def join(hosts: Hosts) -> Team:
     hosts.check()
     if hosts.several:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        witness = _Witness()  # before JAX is imported, which warns of processes that are started later
+        witness = Witness()  # before JAX is imported, which warns of processes that are started later
     import jax
 
     settings: Any = jax.config
@@ -164,7 +164,7 @@ def join(hosts: Hosts) -> Team:
     return team
 
 
-class _Witness:
+class Witness:
     """A small process that says a sentence if this one is aborted.
 
     JAX ends a process that has lost another with SIGABRT, from a thread of its own: no Python runs in between, and the

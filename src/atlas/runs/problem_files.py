@@ -17,9 +17,8 @@ from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError, nearest
 from atlas.runs.documents import Document, read_documents
 from atlas.runs.store import Bulk, load_bulk, write_whole
+from atlas.tasks import packed
 from atlas.tasks.formats import format_task, parse_task
-from atlas.tasks.hrm import MAX_NODES, Hierarchy
-from atlas.tasks.rm import UNUSED, RewardMachine
 from atlas.types import About, NamedProblem, Problem
 
 # YAML documents that remember where things stand, so that every complaint names file, line and column.
@@ -27,53 +26,17 @@ from atlas.types import About, NamedProblem, Problem
 
 # Many problems as one: padded to a common size and stacked, so that they can be played side by side.
 
-PADDING: Final = {"cells": grid.OUTSIDE_CELL, "target": UNUSED, "call": UNUSED, "chain": UNUSED}
-"""What fills the room that an array does not need; 0 where nothing is said."""
-
 
 def stack(problems: Sequence[Problem]) -> Problem:
-    """A batch of problems. Levels and tasks take the largest size of any; flat tasks among hierarchies become such."""
+    """A batch of problems. Levels and tasks take the largest size of any; flat tasks may be among hierarchies."""
     if not problems:
         raise AtlasError("there are no problems to stack")
-    tasks = [problem.task for problem in problems]
-    if any(isinstance(task, Hierarchy) for task in tasks):
-        tasks = [_as_hierarchy(task) for task in tasks]
-        _check_nodes(tasks)
-    levels = _stack([problem.level for problem in problems], Level)
-    return Problem.unchecked(level=levels, task=_stack(tasks, type(tasks[0])))
-
-
-def _as_hierarchy(task: RewardMachine | Hierarchy) -> Hierarchy:
-    """A flat machine as the only machine of a hierarchy: every way out of a state is one plain edge."""
-    if isinstance(task, Hierarchy):
-        return task
-    machine = {field.name: np.asarray(getattr(task, field.name))[None] for field in fields(task)}
-    is_edge = machine["target"] != UNUSED
-    edges = np.arange(is_edge.shape[-1], dtype=np.int8)
-    return Hierarchy.unchecked(
-        **machine,
-        call=np.full_like(machine["target"], UNUSED),
-        root=np.int8(0),
-        chain=np.where(is_edge, edges, np.int8(UNUSED))[..., None],
-    )
-
-
-def _check_nodes(tasks: Sequence[Hierarchy]) -> None:
-    machines, states = (max(task.size[axis] for task in tasks) for axis in (0, 1))
-    if machines * states > MAX_NODES:
-        raise AtlasError(
-            f"together these tasks need {machines} machines x {states} states: at most {MAX_NODES} are possible in one "
-            "batch, so play them in several, or flatten them"
-        )
-
-
-def _stack(structs: Sequence[Any], kind: Any) -> Any:
-    return kind.unchecked(**{
-        field.name: jnp.asarray(
-            _padded([np.asarray(getattr(s, field.name)) for s in structs], PADDING.get(field.name, 0))
-        )
-        for field in fields(kind)
+    columns = {f.name: [np.asarray(getattr(problem.level, f.name)) for problem in problems] for f in fields(Level)}
+    level = Level.unchecked(**{
+        name: jnp.asarray(_padded(column, grid.OUTSIDE_CELL if name == "cells" else 0))
+        for name, column in columns.items()
     })  # fmt: skip
+    return Problem.unchecked(level=level, task=packed.stack([problem.task for problem in problems]))
 
 
 def _padded(arrays: Sequence[np.ndarray], filling: int) -> np.ndarray:
@@ -332,7 +295,7 @@ def format_problem(problem: Problem | Level) -> str:
         _line("notes", about.notes) if about.notes else "",
         "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(level).splitlines()),
         _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
-        _line("task", format_task(task, VOCABULARY)) if task is not None else "",
+        _line("task", format_task(packed.unpack(task), VOCABULARY)) if task is not None else "",
     ]
     return "".join(parts)
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from atlas.build import build, env_steps, parts, require_even
+from atlas.build import build, observer, parts
 from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
@@ -67,7 +67,7 @@ def train(
 ) -> Result | None:
     """Train a new run in a folder. Host 0 has the result; the others take part and return None."""
     layout = _layout(devices)
-    require_even(config, layout.shards)
+    config.require_even(layout.shards)
     everyones = team.all_gather(dump(config))
     for number, text in enumerate(everyones):
         for first, other in zip(everyones[0].splitlines(), text.splitlines(), strict=False):
@@ -140,7 +140,7 @@ def go(
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
         result = Result(
-            folder.path, iteration, env_steps(config, iteration, trained), seconds, False, before, before
+            folder.path, iteration, config.env_steps(iteration, trained), seconds, False, before, before
         )  # fmt: skip
         writers = (JsonLines(folder.metrics_file, iteration), *sinks)
         for writer in writers:
@@ -152,7 +152,7 @@ def go(
             if not snapshots:
                 from atlas.runs.snapshots import Snapshots  # nothing of it is needed to start training
 
-                snapshots.append(Snapshots(folder, config, trainer, made))
+                snapshots.append(Snapshots(folder, config, observer(made, trainer)))
             started = time.monotonic()
             result.after = exam.rates(moment.state.params, moment.iteration)
             examined = time.monotonic()

@@ -7,15 +7,13 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from atlas.build import Parts
 from atlas.config import Config
 from atlas.fit import Moment
 from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
 from atlas.runs.store import save_bulk, write_whole
 from atlas.settings import to_plain
-from atlas.training import Trainer
-from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples, tell_edits
+from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples
 
 EXAMPLES: Final = 48
 """Problems kept in a snapshot."""
@@ -26,9 +24,8 @@ CARDS: Final = 12
 class Snapshots:
     """Writes snapshots into a run's folder."""
 
-    def __init__(self, folder: RunFolder, config: Config, trainer: Trainer, made: Parts) -> None:
-        self.folder, self.config = folder, config
-        self.observer = Observer(config, trainer, made.world)
+    def __init__(self, folder: RunFolder, config: Config, observer: Observer) -> None:
+        self.folder, self.config, self.observer = folder, config, observer
         self.complaint = ""
 
     def take(self, moment: Moment) -> dict[str, Any]:
@@ -39,7 +36,7 @@ class Snapshots:
         save_parameters(self.folder.snapshot("policies", moment.iteration), moment.state.params, when)
         if len(seen):
             some = examples(seen, moment.iteration, EXAMPLES)
-            facts = tell(some, self.observer.edit_names)
+            facts = tell(some, self.observer)
             settings = {**when, "config": to_plain(self.config), "examples": facts}
             names = [f"problem-{fact['number']}" for fact in facts]
             # A buffer holds a problem under one number only, but files insist that no two names are alike.
@@ -73,7 +70,7 @@ def spread(count: int, wanted: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(int))
 
 
-def tell(some: Curriculum, names: tuple[str, ...]) -> list[dict[str, Any]]:
+def tell(some: Curriculum, observer: Observer) -> list[dict[str, Any]]:
     """What is known of each example, as plain values."""
     lineages = [jax.tree.map(lambda x, i=i: x[i], some.lineage) for i in range(len(some))]
     return [
@@ -84,7 +81,7 @@ def tell(some: Curriculum, names: tuple[str, ...]) -> list[dict[str, Any]]:
             "attempts": int(some.attempts[i]),
             "solves": int(some.solves[i]),
             "generation": int(lineage.generation),
-            "edits": tell_edits(lineage, names),
+            "edits": observer.tell_edits(lineage),
             "parent": int(lineage.parent),
         }
         for i, lineage in enumerate(lineages)

@@ -15,17 +15,15 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
-from atlas.domains.minigrid import alphabet, dynamics, grid, text
+from atlas.domains.minigrid import alphabet, dynamics, grid, labels, text
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import ACTIONS, Level
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError, nearest
 from atlas.student.network import Observation, Params, Student
-from atlas.tasks import rm
-from atlas.tasks.hrm import Hierarchies, Hierarchy
-from atlas.tasks.names import machine_name, state_name
-from atlas.tasks.rm import RewardMachine, RewardMachines, TaskSize
-from atlas.types import Graph, Problem, bare
+from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, state_name
+from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
+from atlas.types import Graph, Problem
 from atlas.world import World, WorldState
 
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
@@ -114,12 +112,10 @@ class Episode:
 
     def __init__(self, subject: Problem | Level, step_limit: int = STEP_LIMIT) -> None:
         self._has_task = not isinstance(subject, Level)
-        problem = Problem(level=subject, task=rm.machine([])) if isinstance(subject, Level) else bare(subject)
-        self._problem = Problem(
-            level=text.pad_level(problem.level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(problem.task)
-        )
+        level, task = (subject, flat_task([])) if isinstance(subject, Level) else (subject.level, unpack(subject.task))
+        self._problem = Problem(level=text.pad_level(level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(task))
         self._step_limit = step_limit
-        self._formalism, self._reset, self._step = _compiled(isinstance(self._problem.task, RewardMachine))
+        self._reset, self._step = _compiled()
         self._state: WorldState = self._reset(self._problem)
         self.record = self._tell(reward=0.0, done=False)
 
@@ -136,12 +132,12 @@ class Episode:
     @property
     def graph(self) -> Graph:
         """The task as a student's encoder sees it."""
-        return self._formalism.graph(self._problem.task)
+        return RewardMachines().graph(self._problem.task)
 
     @property
     def nodes(self) -> np.ndarray:
         """The rows of that graph where the task stands, innermost first; -1 unused."""
-        return np.asarray(self._formalism.nodes(self._state.task))
+        return np.asarray(RewardMachines().nodes(self._state.task))
 
     @property
     def steps(self) -> int:
@@ -176,46 +172,39 @@ class Episode:
         )
 
 
-def place_in_task(task: RewardMachine | Hierarchy, state: Any) -> tuple[int, int]:
+def place_in_task(task: PackedTask, state: TaskState) -> tuple[int, int]:
     """The machine and its state where a task stands; a flat task is machine 0."""
-    if isinstance(task, RewardMachine):
-        return 0, int(state)
-    machine, inner = divmod(int(np.asarray(state.nodes)[0]), task.size.states)
-    return machine, inner
+    node = int(np.asarray(state.nodes)[0] if isinstance(state, Stack) else state)
+    return divmod(node, task.size.states)
 
 
-def task_state_name(task: RewardMachine | Hierarchy, state: Any) -> str:
+def task_state_name(task: PackedTask, state: TaskState) -> str:
     """The name of where a task stands; states of machines that were called are told with the machine."""
     machine, inner = place_in_task(task, state)
-    outcome = np.asarray(task.outcome).reshape(-1, task.size.states)
-    name = state_name(inner, int(outcome[machine, inner]))
-    is_root = isinstance(task, RewardMachine) or machine == int(task.root)
+    name = state_name(inner, int(task.outcome[machine, inner]))
+    is_root = task.root is None or machine == int(task.root)
     return name if is_root else f"{machine_name(machine)}:{name}"
 
 
 @functools.cache
-def _compiled(flat: bool) -> tuple[Any, Any, Any]:
-    """The formalism of a kind of task, and `reset` and `step` of its world, compiled once for each size of problem."""
-    formalism = (RewardMachines if flat else Hierarchies)(sample=_no_sampler)
-    world = World(Minigrid(MinigridConfig()), formalism, step_limit=NO_LIMIT)
-    return formalism, jax.jit(world.reset), jax.jit(world.step)
-
-
-def _no_sampler(key: Any, mask: Any) -> Any:
-    raise AtlasError("a replay draws no tasks")
+def _compiled() -> tuple[Any, Any]:
+    """`reset` and `step` of the world, compiled once for each size of problem."""
+    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit=NO_LIMIT)
+    return jax.jit(world.reset), jax.jit(world.step)
 
 
 @jax.jit
 def _look(state: Any) -> tuple[jax.Array, jax.Array]:
-    return dynamics.view(state), alphabet.label(state)
+    return dynamics.view(state), labels.label(state)
 
 
-def _roomy(task: RewardMachine | Hierarchy) -> RewardMachine | Hierarchy:
+def _roomy(task: Task) -> PackedTask:
     """A flat task padded to a size that many share, so that few programs are compiled."""
-    if not isinstance(task, RewardMachine):
-        return task
-    sizes = zip(task.size, TaskSize(states=8, edges=4, literals=4), strict=True)
-    return rm.resize(task, TaskSize(*(max(least, 1 << (size - 1).bit_length()) for size, least in sizes)))
+    size = natural_size(task)
+    if size.machines == 1:
+        rooms = [max(least, 1 << (need - 1).bit_length()) for need, least in zip(size[1:4], (8, 4, 4), strict=True)]
+        size = TaskSize(1, *rooms)
+    return pack(task, size)
 
 
 # Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.

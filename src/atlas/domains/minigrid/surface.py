@@ -18,7 +18,7 @@ from atlas.domains.minigrid.solver.boards import DOOR_CODES, MOVABLE_CODES, read
 from atlas.domains.minigrid.solver.prove import Solution, solve_many
 from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.errors import LevelTextError
-from atlas.types import Problem
+from atlas.types import Problem, unpack_pair
 
 DIRECTIONS = ("up", "right", "down", "left")
 
@@ -73,7 +73,7 @@ class MinigridSurface:
             "view": [[grid.cell_name(code) for code in line] for line in view],
         }
 
-    def edit_words(self, name: str, arguments: Sequence[int]) -> str:
+    def edit_words(self, name: str, arguments: Sequence[int]) -> str | None:
         first, second, third = arguments
         side = "before" if first == BEFORE else "after"
         words: dict[str, Callable[[], str]] = {
@@ -86,7 +86,7 @@ class MinigridSurface:
             "add_rooms": lambda: f"{side}, {second} rooms now",
             "remove_rooms": lambda: f"{side}, {second} {'rooms' if second > 1 else 'room'} left",
         }
-        return words[name]()
+        return words[name]() if name in words else None
 
     def screen(self, settings: MinigridConfig) -> Callable[[Problem], Bool[Array, ""]]:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
@@ -108,8 +108,9 @@ def _in_hands(code: int) -> str | None:
     return None if code == grid.NOTHING else grid.cell_name(code)
 
 
-def _place(code: int) -> str:
-    return f"{code // 100},{code % 100}"
+def _place(argument: int) -> str:
+    row, column = unpack_pair(argument)
+    return f"{row},{column}"
 
 
 def _thing(code: int) -> str:

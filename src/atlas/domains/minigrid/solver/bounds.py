@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from atlas.domains.minigrid.alphabet import (
     ANY_STATE,
     CARRYING,
@@ -34,9 +32,7 @@ from atlas.domains.minigrid.solver.boards import (
     meaning,
     meet,
 )
-from atlas.tasks.flatten import flatten
-from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.rm import UNUSED, RewardMachine
+from atlas.tasks.packed import unpack
 from atlas.vocabulary import ACCEPTED, RUNNING
 
 # A flat task as plain Python values, for searches that follow it millions of times.
@@ -61,22 +57,14 @@ class Machine(NamedTuple):
         return self.outcome[u] == RUNNING
 
 
-def flat(task: Any) -> RewardMachine:
-    """The task itself, or the equal flat machine of a hierarchy."""
-    return flatten(task) if isinstance(task, Hierarchy) else task
+def read_machine(task: Any) -> Machine:
+    """The flat machine of a task."""
+    flat = unpack(task).flat
+    edges = tuple(tuple(_edge(edge.target, edge.literals) for edge in leaving) for leaving in flat.leaving)
+    return Machine(edges, flat.outcomes)
 
 
-def read_machine(task: RewardMachine) -> Machine:
-    """A flat machine as plain values."""
-    target, guard, outcome = (np.asarray(x).tolist() for x in (task.target, task.guard, task.outcome))
-    edges = tuple(
-        tuple(_edge(v, literals) for v, literals in zip(targets, guards, strict=True) if v != UNUSED)
-        for targets, guards in zip(target, guard, strict=True)
-    )
-    return Machine(edges, tuple(outcome))
-
-
-def _edge(target: int, literals: list[int]) -> Edge:
+def _edge(target: int, literals: tuple[int, ...]) -> Edge:
     positive = tuple(dict.fromkeys(x - 1 for x in literals if x > 0))
     return Edge(target, positive, tuple(dict.fromkeys(-x - 1 for x in literals if x < 0)))
 

@@ -38,11 +38,11 @@ from atlas.domains.minigrid.solver.boards import (
     places,
     read_scene,
 )
-from atlas.domains.minigrid.solver.bounds import LOST, Edge, Machine, Outlook, flat, read_machine, why_unsolvable
+from atlas.domains.minigrid.solver.bounds import LOST, Edge, Machine, Outlook, read_machine, why_unsolvable
 from atlas.domains.minigrid.solver.search import POLISH, STYLES, Layer, Leads, Roam, Search, Stand, single
 from atlas.errors import AtlasError
-from atlas.tasks.hrm import Hierarchies
-from atlas.tasks.rm import UNUSED, RewardMachine, RewardMachines
+from atlas.tasks.machine import natural_size
+from atlas.tasks.packed import RewardMachines, stack, unpack
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, REJECTED
 from atlas.world import World, WorldState
@@ -345,8 +345,7 @@ def accepted(problems: Problem, plans: Sequence[Sequence[int]], step_limit: int)
         members = np.resize(np.arange(start, start + len(some)), CHUNK if len(plans) > 1 else 1)
         batch = jax.tree.map(lambda x, chosen=members: np.asarray(x)[chosen], problems)
         actions, lengths = _pad(some, len(members), step_limit)
-        replay = _replay(isinstance(problems.task, RewardMachine), step_limit)
-        verdicts.append(np.asarray(replay(batch, actions, lengths))[: len(some)])
+        verdicts.append(np.asarray(_replay(step_limit)(batch, actions, lengths))[: len(some)])
     return np.concatenate(verdicts) if verdicts else np.zeros(0, bool)
 
 
@@ -359,14 +358,9 @@ def _pad(plans: Sequence[Sequence[int]], rows: int, step_limit: int) -> tuple[np
 
 
 @functools.cache
-def _replay(is_flat: bool, step_limit: int) -> Any:
-    formalism = (RewardMachines if is_flat else Hierarchies)(sample=_no_sampler)
-    world = World(Minigrid(MinigridConfig()), formalism, step_limit)
+def _replay(step_limit: int) -> Any:
+    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit)
     return jax.jit(jax.vmap(functools.partial(_is_accepted, world)))
-
-
-def _no_sampler(key: Any, mask: Any) -> Any:
-    raise AssertionError("a replay draws no tasks")
 
 
 def _is_accepted(
@@ -425,8 +419,7 @@ def solve(problem: Problem, step_limit: int = STEP_LIMIT, budget: int = BUDGET, 
     """Decide whether a problem can be solved within the step limit, and prove it either way."""
     found = propose(problem, step_limit, budget, polish)
     if found.plan:
-        one = jax.tree.map(lambda x: np.asarray(x)[None], Problem.unchecked(level=problem.level, task=problem.task))
-        found = confirm(found, bool(accepted(one, [found.plan], step_limit)[0]))
+        found = confirm(found, bool(accepted(_stack([problem]), [found.plan], step_limit)[0]))
     return found
 
 
@@ -444,7 +437,7 @@ def propose(
     if step_limit < 1 or budget < 1:
         raise AtlasError(f"step_limit = {step_limit} and budget = {budget} must both be at least 1")
     try:
-        machine = read_machine(flat(problem.task))
+        machine = read_machine(problem.task)
     except AtlasError as error:
         return Solution("unknown", str(error))
     scene, agent, direction = read_scene(problem.level)
@@ -576,8 +569,8 @@ def solve_many(
 
 
 def _plain(problem: Problem) -> Problem:
-    """A problem without a name, in plain arrays that travel between processes."""
-    return jax.tree.map(np.asarray, Problem.unchecked(level=problem.level, task=problem.task))
+    """A problem without a name, in plain values that travel between processes."""
+    return Problem.unchecked(level=jax.tree.map(np.asarray, problem.level), task=unpack(problem.task))
 
 
 def _in_processes(decide: Any, problems: list[Problem], workers: int) -> Iterator[Solution]:
@@ -603,23 +596,17 @@ def _replayed(problems: list[Problem], found: list[Solution], step_limit: int) -
 
 def _kind(problem: Problem) -> Any:
     """What problems must share to be replayed together: flat tasks are padded, hierarchies must be of one size."""
-    return "flat" if isinstance(problem.task, RewardMachine) else problem.task.size
+    return "flat" if problem.task.is_flat else natural_size(problem.task)
 
 
-PADDING: Final = {"cells": grid.OUTSIDE_CELL, "target": UNUSED}
-"""What fills the room that a level or a flat task does not need; 0 where nothing is said."""
-
-
-def _stack(problems: list[Problem]) -> Problem:
+def _stack(problems: Sequence[Problem]) -> Problem:
     """One batch, everything padded to the largest size."""
-    levels, tasks = ([getattr(problem, part) for problem in problems] for part in ("level", "task"))
-    return Problem.unchecked(level=_pile(levels), task=_pile(tasks))
-
-
-def _pile(structs: list[Any]) -> Any:
-    columns = {field.name: [getattr(s, field.name) for s in structs] for field in fields(structs[0])}
-    batch = {name: _padded(column, PADDING.get(name, 0)) for name, column in columns.items()}
-    return type(structs[0]).unchecked(**batch)
+    levels = [problem.level for problem in problems]
+    columns = {field.name: [np.asarray(getattr(s, field.name)) for s in levels] for field in fields(levels[0])}
+    filling = {"cells": grid.OUTSIDE_CELL}
+    batch = {name: _padded(column, filling.get(name, 0)) for name, column in columns.items()}
+    level = type(levels[0]).unchecked(**batch)
+    return Problem.unchecked(level=level, task=stack([problem.task for problem in problems]))
 
 
 def _padded(arrays: list[np.ndarray], filling: int) -> np.ndarray:

@@ -37,9 +37,8 @@ from atlas.domains.minigrid.grid import (
     kind_of,
 )
 from atlas.struct import Struct
-from atlas.tasks import hrm
-from atlas.tasks.hrm import Hierarchy, HierarchyState
-from atlas.tasks.rm import UNUSED, RewardMachine
+from atlas.tasks.machine import UNUSED
+from atlas.tasks.packed import PackedTask, ways_out
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
 
@@ -426,9 +425,11 @@ class Contexts(Struct):
     """The stack that each calling edge leads to; UNUSED for plain edges, and for calls that there is no room for."""
 
 
-def contexts(task: Hierarchy, room: int) -> Contexts:
+def contexts(task: PackedTask, room: int) -> Contexts:
     """The first `room` stacks of calls."""
-    _, states, edges, *_ = task.size
+    assert task.call is not None
+    assert task.root is not None
+    call, (_, states, edges, *_) = task.call, task.size
     unused = jnp.full(room, UNUSED, jnp.int32)
     start = Contexts(
         machine=unused.at[0].set(task.root.astype(jnp.int32)),
@@ -440,7 +441,7 @@ def contexts(task: Hierarchy, room: int) -> Contexts:
     def open_calls(number: Array, state: tuple[Contexts, Array]) -> tuple[Contexts, Array]:
         table, count = state
         machine = table.machine[number]
-        calls = (task.call[machine] != UNUSED) & (task.target[machine] != UNUSED) & (machine != UNUSED)
+        calls = (call[machine] != UNUSED) & (task.target[machine] != UNUSED) & (machine != UNUSED)
         place = count + jnp.cumsum(calls.reshape(-1)).reshape(calls.shape) - 1
         child = jnp.where(calls & (place < room), place, UNUSED).astype(jnp.int32)
         where = jnp.where(child == UNUSED, room, child).reshape(-1)
@@ -449,7 +450,7 @@ def contexts(task: Hierarchy, room: int) -> Contexts:
             return column.at[where].set(values.astype(jnp.int32).reshape(-1), mode="drop")
 
         table = Contexts(
-            machine=note(table.machine, task.call[machine]),
+            machine=note(table.machine, call[machine]),
             parent=note(table.parent, jnp.full_like(child, number)),
             back=note(table.back, task.target[machine]),
             child=table.child.at[number].set(child),
@@ -459,7 +460,7 @@ def contexts(task: Hierarchy, room: int) -> Contexts:
     return jax.lax.fori_loop(0, room, open_calls, (start, jnp.int32(1)))[0]
 
 
-def count_contexts(task: Hierarchy, most: int) -> int:
+def count_contexts(task: PackedTask, most: int) -> int:
     """How many stacks of calls one hierarchy, or the largest of a batch, can be in; at most `most` (not jittable)."""
     target, call, root = (np.asarray(x) for x in (task.target, task.call, task.root))
     if root.ndim == 0:
@@ -484,8 +485,9 @@ class _At(NamedTuple):
     state: Int[Array, "..."]
 
 
-def landings(task: Hierarchy, table: Contexts) -> Int32[Array, "nodes chains"]:
+def landings(task: PackedTask, table: Contexts) -> Int32[Array, "nodes chains"]:
     """The node that each way out of a node leads to, all calls that it completes returned from; UNUSED for none."""
+    assert task.chain is not None
     room = table.machine.shape[0]
     _, states, _, _, chains, _ = task.size
     context, state = jnp.meshgrid(jnp.arange(room), jnp.arange(states), indexing="ij")
@@ -496,8 +498,9 @@ def landings(task: Hierarchy, table: Contexts) -> Int32[Array, "nodes chains"]:
     return jnp.where(exists, after.context * states + after.state, UNUSED).astype(jnp.int32).reshape(-1, chains)
 
 
-def _walk(task: Hierarchy, table: Contexts, at: _At, chain: Int[Array, "contexts states chains links"]) -> _At:
+def _walk(task: PackedTask, table: Contexts, at: _At, chain: Int[Array, "contexts states chains links"]) -> _At:
     """Follow the edges of each chain down to its plain edge."""
+    assert task.call is not None
     context, state = at
     done = jnp.zeros(context.shape, bool)
     landed = _At(jnp.full_like(context, UNUSED), jnp.full_like(state, UNUSED))
@@ -515,7 +518,7 @@ def _walk(task: Hierarchy, table: Contexts, at: _At, chain: Int[Array, "contexts
     return landed
 
 
-def _return(task: Hierarchy, table: Contexts, at: _At) -> _At:
+def _return(task: PackedTask, table: Contexts, at: _At) -> _At:
     """Leave every call whose machine has accepted."""
     context, state = at
     for _ in range(task.size.machines - 1):
@@ -528,12 +531,13 @@ def _return(task: Hierarchy, table: Contexts, at: _At) -> _At:
     return _At(context, state)
 
 
-def chain_guards(task: Hierarchy) -> Int16[Array, "nodes chains literals"]:
+def chain_guards(task: PackedTask) -> Int16[Array, "nodes chains literals"]:
     """The literals of every way out of every state of every machine, those of all its edges side by side."""
     machines, states, *_ = task.size
 
     def guards(node: Array) -> Array:
-        return hrm.guards(task, HierarchyState(nodes=node[None], owed=jnp.zeros(1, jnp.float32)))
+        guard = ways_out(task, node).guard
+        return guard.reshape(guard.shape[0], -1)
 
     return jax.vmap(guards)(jnp.arange(machines * states, dtype=jnp.int8))
 
@@ -564,7 +568,7 @@ def relaxed(problem: Problem, locks: int, free_form: bool = False, contexts: int
     """
     regions = (free_regions if free_form else room_regions)(problem.level, locks)
     within = situations(regions)
-    if isinstance(problem.task, Hierarchy):
+    if problem.task.call is not None:
         task = _product_of_calls(problem.task, within, contexts)
     else:
         task = _product(problem.task, within)
@@ -580,12 +584,12 @@ class Product(NamedTuple):
     accepted: Bool[Array, "nodes"]
 
 
-def _product(task: RewardMachine, within: Situations) -> Product:
-    passes = satisfiable(task.guard, within) & (task.target != UNUSED)[..., None]
-    return Product(task.target, _pack(passes), task.outcome == ACCEPTED)
+def _product(task: PackedTask, within: Situations) -> Product:
+    passes = satisfiable(task.guard[0], within) & (task.target[0] != UNUSED)[..., None]
+    return Product(task.target[0], _pack(passes), task.outcome[0] == ACCEPTED)
 
 
-def _product_of_calls(task: Hierarchy, within: Situations, room: int) -> Product:
+def _product_of_calls(task: PackedTask, within: Situations, room: int) -> Product:
     machines, states, *_ = task.size
     table = contexts(task, room)
     target = landings(task, table)
@@ -687,8 +691,8 @@ def _check_group(problems: Problem, members: np.ndarray, locks: int, free_form: 
     return np.asarray(_check(chosen, locks, free_form, contexts))[: len(members)]
 
 
-def _contexts(task: Any) -> int:
+def _contexts(task: PackedTask) -> int:
     """Room for all stacks of calls of a batch, rounded up so that little is compiled."""
-    if not isinstance(task, Hierarchy):
+    if task.call is None:
         return CONTEXTS
     return max(CONTEXTS, 1 << (count_contexts(task, MOST_CONTEXTS) - 1).bit_length())
