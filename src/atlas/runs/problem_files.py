@@ -142,13 +142,15 @@ def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
 
 def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
     """The problems of a bulk file, one by one."""
-    leaves, tree = jax.tree.flatten(bulk.problems)
+    leaves, tree = jax.tree.flatten(bulk.problems.level)
     rows = zip(*(list(np.asarray(leaf)) for leaf in leaves), strict=True)
-    bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
+    levels = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
     notes = bulk.notes or ("",) * len(bulk)
     return [
-        NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
-        for problem, name, tags, note in zip(bare, bulk.names, bulk.tags, notes, strict=True)
+        NamedProblem(level=level, task=task, about=About(name, note, tags, source))
+        for level, task, name, tags, note in zip(
+            levels, packed.unstack(bulk.problems.task), bulk.names, bulk.tags, notes, strict=True
+        )
     ]
 
 
