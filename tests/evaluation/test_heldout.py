@@ -12,8 +12,8 @@ from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.prove import solve
 from atlas.errors import AtlasError
-from atlas.evaluation import heldout
-from atlas.evaluation.heldout import Exam, held_out
+from atlas.evaluation import sets
+from atlas.evaluation.sets import Exam, held_out
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.problem_files import load
 
@@ -33,7 +33,6 @@ def chosen():
 def test_all_kinds_are_alike(chosen):
     kinds = Counter(zip(chosen.values.tolist(), chosen.lengths.tolist(), strict=True))
     assert kinds == {(1, 1): 5, (1, 2): 4, (2, 1): 5, (2, 2): 4}
-    assert chosen.measure == "rooms"
     assert chosen.values.tolist() == np.asarray(chosen.problems.level.rooms).tolist()
     edges = np.sum(np.asarray(chosen.problems.task.target) >= 0, axis=(1, 2, 3))
     assert chosen.lengths.tolist() == edges.tolist()
@@ -48,13 +47,13 @@ def test_each_is_proven_and_not_trivial(chosen):
 
 def test_a_kind_that_cannot_be_found_is_replaced_by_others():
     wanted = Counter({(1, 1): 0, (1, 2): 0, (1, 3): 5, (2, 1): 0, (2, 2): 0, (2, 3): 0})
-    assert heldout._rather(wanted) == Counter({(1, 1): 3, (1, 2): 2})
-    assert heldout._rather(Counter({(1, 1): 4})).total() == 0
+    assert sets._rather(wanted) == Counter({(1, 1): 3, (1, 2): 2})
+    assert sets._rather(Counter({(1, 1): 4})).total() == 0
 
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(heldout, "ROUNDS", 1)
-    monkeypatch.setattr(heldout, "_proven", lambda *_: [])
+    monkeypatch.setattr(sets, "ROUNDS", 1)
+    monkeypatch.setattr(sets, "certified", lambda *_: [])
     with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
         held_out(CONFIG, PER_SIZE)
 
@@ -75,7 +74,7 @@ def counted(monkeypatch, tmp_path, chosen):
     """A cache of its own, and how often problems were drawn."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     calls = []
-    monkeypatch.setattr(heldout, "held_out", lambda *_: calls.append(1) or chosen)
+    monkeypatch.setattr(sets, "held_out", lambda *_: calls.append(1) or chosen)
     return calls
 
 
@@ -85,9 +84,9 @@ def same(a, b):
 
 
 def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, chosen):
-    first = heldout.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    second = heldout.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
-    again = heldout.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
+    first = sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    second = sets.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
+    again = sets.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
     assert counted == [1]
     assert same(first, chosen)
     assert same(second, chosen)
@@ -95,29 +94,29 @@ def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, c
 
 
 def test_other_settings_need_other_problems(counted, tmp_path):
-    heldout.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    heldout.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
+    sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    sets.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
     assert counted == [1, 1]
 
 
 def test_a_damaged_file_is_made_again(counted, tmp_path, chosen):
     path = tmp_path / "a" / "held_out.npz"
-    heldout.obtain(path, CONFIG)
+    sets.obtain(path, CONFIG)
     path.write_bytes(path.read_bytes()[:100])
     for cached in (tmp_path / "cache").rglob("*.npz"):
         cached.write_bytes(b"nothing")
-    assert same(heldout.obtain(path, CONFIG), chosen)
-    assert same(heldout.read(path, CONFIG), chosen)
+    assert same(sets.obtain(path, CONFIG), chosen)
+    assert same(sets.read(path, CONFIG), chosen)
     assert counted == [1, 1]
 
 
 def test_a_cache_that_cannot_be_written_stops_nobody(counted, tmp_path, chosen):
     (tmp_path / "cache").write_text("in the way")
-    assert same(heldout.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
+    assert same(sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
 
 
 def test_the_file_is_a_set_that_every_command_reads(counted, tmp_path):
-    heldout.obtain(tmp_path / "held_out.npz", CONFIG)
+    sets.obtain(tmp_path / "held_out.npz", CONFIG)
     problems = load(tmp_path / "held_out.npz")
     assert problems[0].name == "rooms-1-length-1-000"
     assert problems[0].tags == ("rooms_1", "length_1")
