@@ -105,7 +105,8 @@ def loaded(*_):
     os._exit(0)
 
 Trainer.compiled_init = property(loaded)
-atlas.evaluation.sets.obtain = lambda *_: None  # else they would be proven here, unless they are in the cache
+atlas.evaluation.sets.obtain = lambda *_: ()  # else they would be proven here, unless they are in the cache
+atlas.evaluation.sets.Exam = lambda *_: None
 main(["train", "quick", "--folder", sys.argv[1], "--json"])
 """
 MOST = 60

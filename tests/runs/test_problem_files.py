@@ -11,8 +11,9 @@ import pytest
 import atlas
 from atlas.domains.minigrid import authors, grid, text
 from atlas.errors import AtlasError, TaskWarning
+from atlas.problems import stack
 from atlas.runs import store
-from atlas.runs.problem_files import choose, format_problem, load, load_any, load_level, load_task, save, stack
+from atlas.runs.problem_files import choose, format_problem, load, load_any, load_level, load_task, save
 from atlas.tasks.machine import ACCEPT, flat_task
 from atlas.tasks.packed import pack
 from atlas.types import About, NamedProblem, Problem
