@@ -67,10 +67,10 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
     return surface_of(config.domain.name).screen(config.domain)
 
 
-def build(config: Config, layout: Layout = ALONE) -> Trainer:
-    """The whole experiment as pure functions."""
+def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
+    """The whole experiment as pure functions, of parts that were made already or else are made here."""
     config.require_even(layout.shards)
-    made = parts(config, layout)
+    made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
     adam = ppo.optimiser(settings, config.expected_updates() * ppo.gradient_steps(settings, config.run.num_envs))
     learner = ppo.Learner(made.student, settings, adam, layout)

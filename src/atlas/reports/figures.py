@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from atlas.reports.reading import Group, Plain
-from atlas.runs.display import short
 from atlas.runs.store import write_whole
+from atlas.words import short
 
 # Numbers over the course of training: one curve for runs of the same settings, with a band over their seeds.
 

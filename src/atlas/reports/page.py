@@ -17,12 +17,12 @@ from atlas.reports.figures import Chart, inline_svg
 from atlas.reports.reading import Group, Plain, Run, nearest_preset
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, to_html
-from atlas.runs.display import clock, short
 from atlas.runs.snapshots import spread
 from atlas.runs.store import Bulk, load_bulk
 from atlas.settings import dump
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
+from atlas.words import clock, short
 
 # Problems on the page: levels whose cells are drawn once for all of them, and machines.
 
