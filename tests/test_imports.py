@@ -82,6 +82,11 @@ def imported(path: Path) -> set[str]:
 
 
 FILES = sorted(ROOT.rglob("*.py"))
+JAXLESS = {
+    "vocabulary", "errors", "show/canvas", "domains/minigrid/alphabet",
+    *(f"tasks/{name}" for name in ("machine", "automata", "english", "explain", "ltlf", "formats", "check", "draw")),
+}  # fmt: skip
+"""What people do with tasks: modules that need no JAX, and import none that does."""
 
 
 def test_every_part_has_a_rule() -> None:
@@ -160,3 +165,16 @@ def test_training_loads_little_before_it_compiles(tmp_path: Path) -> None:
     for word in ("english", "explain", "ltlf", "show", "prove", "surface", "problem_files"):
         assert not {name for name in ours if word in name.split(".")}
     assert len(ours) <= MOST
+
+
+def test_what_people_do_with_tasks_needs_no_jax() -> None:
+    for name in JAXLESS:
+        modules = {
+            name
+            for node in ast.walk(ast.parse((ROOT / f"{name}.py").read_text()))
+            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            + ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+        }
+        ours = {module.removeprefix("atlas.").replace(".", "/") for module in modules if module.startswith("atlas.")}
+        assert not {"jax", "jaxtyping"} & modules, name
+        assert ours <= JAXLESS | {"tasks", "domains", "ued"}, name
