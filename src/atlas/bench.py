@@ -40,7 +40,7 @@ from atlas.domains import surface_for, surface_of
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.draw import sign
 from atlas.errors import AtlasError
-from atlas.evaluation.play import Trials
+from atlas.evaluation.play import Evaluator
 from atlas.fit import compile_step
 from atlas.presets import preset
 from atlas.problems import editor
@@ -553,8 +553,8 @@ def evaluation(effort: Effort) -> Iterator[Row]:
     problems, attempts = 8 if effort.quick else 256, 4
     for name, config in shapes(effort).items():
         steps, student = config.run.rollout, parts(config).student
-        trials = Trials(one_by_one(sample_batch(config, problems, 0)), attempts, steps)
-        play = functools.partial(trials.of_student, student, jax.jit(student.init)(KEY))
+        evaluator = Evaluator(one_by_one(sample_batch(config, problems, 0)), attempts, steps)
+        play = functools.partial(evaluator.of_student, student, jax.jit(student.init)(KEY))
         played = int(play().steps.sum())
         words = f"{name} network, {problems} problems x {attempts} attempts of {steps} steps"
         yield measure(effort, words, "steps/s", play, played, ("product", played * flops(config)), least=3)

@@ -17,7 +17,7 @@ from atlas.domains.minigrid.grid import object_limits
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import codes_of
 from atlas.domains.minigrid.solver.prove import STEP_LIMIT, Solution, accepted, propose
-from atlas.runs.problem_files import stack
+from atlas.problems import stack
 from atlas.tasks.machine import Machine
 from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem

@@ -28,6 +28,7 @@ from atlas.runs.checkpoints import Policy
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task
 from atlas.tasks.packed import unpack
+from atlas.vocabulary import RUNNING
 
 # What `atlas eval` finds out, as plain values, and its files: `RUN/evaluations/<set>.json`.
 #
@@ -92,7 +93,7 @@ def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> l
 def _count_states(task: Task) -> int:
     """States of all machines of a task, unused numbers left out."""
     return sum(
-        len({0, *(u for e in one.edges for u in e[:2]), *({*range(len(one.outcomes))} - {*one.running})})
+        len({*one.states, *(u for u, outcome in enumerate(one.outcomes) if outcome != RUNNING)})
         for one in task.machines
     )
 

@@ -74,8 +74,8 @@ def _one(problems: Problem, number: int) -> Problem:
 def _card(problem: Problem, fact: Plain) -> str:
     return (
         f'<article class="card"><div class="paper level">{level_svg(problem.level)}</div>'
-        f'<div class="paper machine">{task_svg(problem.task)}</div>'
-        f"{task_words(problem.task)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
+        f'<div class="paper machine">{task_svg(problem)}</div>'
+        f"{task_words(problem)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
     )
 
 
@@ -179,11 +179,11 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
     names = ", ".join(group.name for group in report.groups)
     links = "".join(f'<a href="#{key}">{title.split()[0]}</a>' for key, title, _ in sections)
     body = "".join(f'<section id="{key}"><h2>{title}</h2>\n{content}</section>\n' for key, title, content in sections)
-    count = len(report.runs)
+    count, shapes = len(report.runs), sprite(run.config.domain.name for run in report.runs)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{sprite()}\n"
+        f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{shapes}\n"
         f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p></header>'
         f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
