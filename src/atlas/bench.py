@@ -553,8 +553,8 @@ def evaluation(effort: Effort) -> Iterator[Row]:
     problems, attempts = 8 if effort.quick else 256, 4
     for name, config in shapes(effort).items():
         steps, student = config.run.rollout, parts(config).student
-        trials = Evaluator(one_by_one(sample_batch(config, problems, 0)), attempts, steps)
-        play = functools.partial(trials.of_student, student, jax.jit(student.init)(KEY))
+        evaluator = Evaluator(one_by_one(sample_batch(config, problems, 0)), attempts, steps)
+        play = functools.partial(evaluator.of_student, student, jax.jit(student.init)(KEY))
         played = int(play().steps.sum())
         words = f"{name} network, {problems} problems x {attempts} attempts of {steps} steps"
         yield measure(effort, words, "steps/s", play, played, ("product", played * flops(config)), least=3)
