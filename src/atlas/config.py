@@ -5,7 +5,7 @@ before any tracing with a sentence that names the key, the value and what is all
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from atlas.settings import Settings, require, setting
 
@@ -14,6 +14,9 @@ Colour = Literal["red", "green", "blue", "purple", "yellow", "gray"]
 ObjectType = Literal["ball", "square", "key"]
 DoorState = Literal["closed", "locked", "open"]
 Range = tuple[int, int]
+
+STEP_LIMIT: Final = 512
+"""Steps after which an episode is cut, and steps that a plan may take, where nothing else is said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ class DomainConfig(Settings):
     """Types of sampled movable objects."""
     door_states: tuple[DoorState, ...] = ("closed", "locked", "open")
     """States of sampled doors."""
-    step_limit: int = setting(512, at_least=1)
+    step_limit: int = setting(STEP_LIMIT, at_least=1)
     """Steps after which an episode is cut."""
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
+from atlas.config import STEP_LIMIT
 from atlas.errors import AtlasError
 
 # `atlas trace`: replay actions, tell what happens.
@@ -301,7 +302,7 @@ class WatchArgs:
     """Another seed, another episode."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one."""
-    step_limit: int = 512
+    step_limit: int = STEP_LIMIT
     """Steps after which the episode is cut."""
     which: Literal["last", "best"] = "last"
     """Which checkpoint of a run."""

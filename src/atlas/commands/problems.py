@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from atlas.config import RoomCount, TaskSampler
+from atlas.config import STEP_LIMIT, RoomCount, TaskSampler
 from atlas.errors import AtlasError
 
 # `atlas sample`: draw problems, or levels alone.
@@ -198,7 +198,7 @@ class SolveArgs:
     """Room counts of drawn levels."""
     seed: int = 0
     """Everything random follows from it."""
-    step_limit: int = 512
+    step_limit: int = STEP_LIMIT
     """A plan may take so many steps."""
     budget: int = 1500
     """How many nodes are searched before a problem is called unknown."""
@@ -382,7 +382,7 @@ class LintArgs:
 
     set: tyro.conf.Positional[Path]
     """A problem or a set: any file or folder that ATLAS reads."""
-    step_limit: int = 512
+    step_limit: int = STEP_LIMIT
     """A plan may take so many steps."""
     workers: int = 0
     """Processes to search with; 0 takes one a core for large sets and one for small ones."""

@@ -7,11 +7,12 @@ from typing import Final, Literal
 
 import numpy as np
 
+from atlas.config import STEP_LIMIT
 from atlas.domains.minigrid import authors, grid
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.solver import bounds
 from atlas.domains.minigrid.solver.boards import DOOR_CODES, MOVABLE_CODES, read_scene
-from atlas.domains.minigrid.solver.prove import STEP_LIMIT, Progress, Solution, silent, solve_many
+from atlas.domains.minigrid.solver.prove import Progress, Solution, silent, solve_many
 from atlas.domains.minigrid.text import natural_cells
 from atlas.errors import AtlasError
 from atlas.runs.problem_files import SUFFIXES, load

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
-from atlas.config import DomainConfig, NetworkConfig
+from atlas.config import STEP_LIMIT, DomainConfig, NetworkConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.errors import AtlasError
 from atlas.runs.problem_files import stack
@@ -252,7 +252,6 @@ class Examiner:
 
 # A set of problems put to a policy. Sizes come from the set: any set fits any policy, whatever it was trained on.
 
-STEP_LIMIT: Final = DomainConfig().step_limit
 LANES: Final = 256
 """Attempts that are played side by side, at most."""
 STRIDE: Final = 32

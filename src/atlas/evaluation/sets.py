@@ -18,10 +18,10 @@ import numpy as np
 
 from atlas.api import sample_batch, settings
 from atlas.build import Parts, parts
-from atlas.config import Config, PairingConfig, RoomCount
+from atlas.config import STEP_LIMIT, Config, PairingConfig, RoomCount
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
+from atlas.domains.minigrid.solver.prove import BUDGET, Progress, accepted, propose, silent, solve_many
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Examiner
 from atlas.runs.problem_files import choose, load
@@ -343,16 +343,16 @@ def _rather(wanted: Counter[Kind]) -> Counter[Kind]:
 def _proven(drawn: Problem, kinds: list[Kind], wanted: Counter[Kind], step_limit: int) -> list[int]:
     """The rows that are solvable but not trivial, as many of each kind as are wanted."""
     left = Counter(wanted)
-    plans: dict[int, tuple[int, ...]] = {}
+    found: list[tuple[int, Problem, tuple[int, ...]]] = []
     for row, kind in enumerate(kinds):
         if left[kind] > 0:
-            plan = propose(jax.tree.map(lambda x, row=row: x[row], drawn), step_limit, EFFORT).plan
+            problem = jax.tree.map(lambda x, row=row: x[row], drawn)
+            plan = propose(problem, step_limit, EFFORT).plan
             if plan:
-                plans[row] = plan
+                found.append((row, problem, plan))
                 left[kind] -= 1
-    rows = np.array(list(plans), int)
-    verdicts = accepted(jax.tree.map(lambda x: x[rows], drawn), list(plans.values()), step_limit)
-    return rows[verdicts].tolist()
+    verdicts = accepted([problem for _, problem, _ in found], [plan for _, _, plan in found], step_limit)
+    return [row for (row, _, _), is_accepted in zip(found, verdicts, strict=True) if is_accepted]
 
 
 def _together(found: list[tuple[Kind, Problem]], config: Config) -> HeldOut:
@@ -447,7 +447,7 @@ class ProblemSet:
     plan_lengths: list[int] | None
     """How long the prover's plans are, where the file says."""
     step_limit: int
-    """Steps that an attempt may take: what the file says (a run's own problems), else 512."""
+    """Steps that an attempt may take: what the file says (a run's own problems), else STEP_LIMIT."""
     bad: list[str]
     """What could not be read, in sentences."""
 

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from atlas.config import STEP_LIMIT
 from atlas.domains.minigrid import grid, render, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import ACTIONS, Level
@@ -64,7 +65,7 @@ def _of_result(one: Evaluated, result: Result, each: int, named: bool, notes: li
         problems = _problems(one)
         player = _player(run)
         best, worst = choose(result.entries[0][1]["problems"], each)
-        limit = int(one.about.get("step_limit", 512))
+        limit = int(one.about.get("step_limit", STEP_LIMIT))
         shown = [[_play(player, problems, row, limit) for row in rows] for rows in (best, worst)]
     except (AtlasError, OSError) as error:
         notes.append(f"No episodes of {run.name}: {error}")

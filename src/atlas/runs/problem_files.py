@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import yaml
@@ -27,7 +28,7 @@ from atlas.types import About, NamedProblem, Problem
 
 # Many problems as one: padded to a common size and stacked, so that they can be played side by side.
 
-PADDING: Final = {"cells": grid.OUTSIDE_CELL, "target": UNUSED, "call": UNUSED, "chain": UNUSED}
+PADDING: Final = {"target": UNUSED, "call": UNUSED, "chain": UNUSED}
 """What fills the room that an array does not need; 0 where nothing is said."""
 
 
@@ -39,7 +40,7 @@ def stack(problems: Sequence[Problem]) -> Problem:
     if any(isinstance(task, Hierarchy) for task in tasks):
         tasks = [_as_hierarchy(task) for task in tasks]
         _check_nodes(tasks)
-    levels = _stack([problem.level for problem in problems], Level)
+    levels: Level = jax.tree.map(jnp.asarray, grid.stack_levels([problem.level for problem in problems]))
     return Problem.unchecked(level=levels, task=_stack(tasks, type(tasks[0])))
 
 

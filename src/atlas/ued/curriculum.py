@@ -19,13 +19,13 @@ from atlas.config import Config
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects, door_places
-from atlas.domains.minigrid.solver.relaxed import relaxed
+from atlas.domains.minigrid.solver.relaxed import flattened, relaxed
 from atlas.problems import PRECEDING, SUCCEEDING, edit_names
 from atlas.tasks.edits import END, MACHINE_FACTOR, START
 from atlas.tasks.names import machine_name
 from atlas.tasks.rewards import Paths, count_paths
 from atlas.training import Trainer
-from atlas.types import Lineage, Problem
+from atlas.types import Lineage, Problem, Task
 from atlas.ued.buffer import priorities
 from atlas.ued.supply import root
 from atlas.world import World
@@ -197,18 +197,17 @@ class Observer:
         }
 
     def _look_into(self, seen: Curriculum, chosen: np.ndarray) -> tuple[np.ndarray, Paths]:
-        return _host(self._inspect(jax.tree.map(lambda x: x[chosen], seen.problems)))
+        problems = jax.tree.map(lambda x: x[chosen], seen.problems)
+        return _host(self._inspect(flattened(problems), problems.task))
 
 
 def _priorities(records: Any, clock: Array, config: Config) -> Array:
     return priorities(records, clock, config.teacher.buffer)  # type: ignore[union-attr]
 
 
-def _inspect(problems: Problem, locks: int) -> tuple[Bool[Array, "batch"], Paths]:
-    """Whether the relaxed check passes each problem, and the paths of its task."""
-    return jax.lax.map(
-        lambda problem: (relaxed(problem, locks), count_paths(problem.task)), problems, batch_size=AT_ONCE
-    )
+def _inspect(flat: Problem, tasks: Task, locks: int) -> tuple[Bool[Array, "batch"], Paths]:
+    """Whether the relaxed check passes each problem, of which the flat form is given too, and the paths of its task."""
+    return jax.lax.map(lambda pair: (relaxed(pair[0], locks), count_paths(pair[1])), (flat, tasks), batch_size=AT_ONCE)
 
 
 def _host(tree: Any) -> Any:

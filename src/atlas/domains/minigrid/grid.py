@@ -4,7 +4,7 @@ Rooms are INSIDE x INSIDE, in a grid of rooms, with one wall between two of them
 Everything else follows from ROOM_GRID. Tables are indexed by the number of rooms itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -121,6 +121,17 @@ def count_objects(cells: Array | np.ndarray) -> Any:
     return (cells >> 3 >= MOVABLE[0]).sum((-2, -1), dtype=np.int32)
 
 
+def stack_levels(levels: Sequence[Level]) -> Level:
+    """A batch of levels on the host, padded with "outside" to the largest."""
+    shapes = [level.cells.shape for level in levels]
+    cells = np.full((len(levels), *np.max(shapes, axis=0)), OUTSIDE_CELL, np.uint8)
+    for row, (level, (rows, cols)) in enumerate(zip(levels, shapes, strict=True)):
+        cells[row, :rows, :cols] = level.cells
+    others = [name for name in vars(levels[0]) if name != "cells"]
+    stacked = {name: np.stack([np.asarray(getattr(level, name)) for level in levels]) for name in others}
+    return Level.unchecked(cells=cells, **stacked)
+
+
 # The one table of sizes, walls, doors and object limits that the sampler and the edits share.
 #
 # Rooms are INSIDE x INSIDE, in a grid of rooms, with one wall between two of them and a door in the middle of it.
@@ -144,12 +155,28 @@ def size_of(rooms: int) -> tuple[int, int]:
     return PITCH * down + 1, PITCH * across + 1
 
 
+def doorways(down: int, across: int) -> dict[tuple[int, int], tuple[int, int]]:
+    """The (row, column) of each door and the rooms that it joins, in reading order, for some rows of rooms.
+
+    First come the doors in the walls that run left to right, then the others.
+    """
+    room = np.arange(down * across).reshape(down, across).tolist()
+    below = {
+        (PITCH * (i + 1), PITCH * j + PITCH // 2): (room[i][j], room[i + 1][j])
+        for i in range(down - 1)
+        for j in range(across)
+    }
+    beside = {
+        (PITCH * i + PITCH // 2, PITCH * (j + 1)): (room[i][j], room[i][j + 1])
+        for i in range(down)
+        for j in range(across - 1)
+    }
+    return below | beside
+
+
 def door_places(rooms: int) -> tuple[tuple[int, int], ...]:
-    """(row, column) of each door: first those in the walls that run left to right, then the others."""
-    down, across = ROOM_GRID[rooms]
-    level = [(PITCH * (i + 1), PITCH * j + PITCH // 2) for i in range(down - 1) for j in range(across)]
-    upright = [(PITCH * i + PITCH // 2, PITCH * (j + 1)) for i in range(down) for j in range(across - 1)]
-    return tuple(level + upright)
+    """(row, column) of each door of a level with so many rooms."""
+    return tuple(doorways(*ROOM_GRID[rooms]))
 
 
 def floor_places(rooms: int) -> tuple[tuple[int, int], ...]:

@@ -159,7 +159,7 @@ def test_plans_keep_to_the_step_limit() -> None:
 
 
 def test_plans_are_put_to_the_test_of_the_real_world() -> None:
-    batch = jax.tree.map(lambda x: np.asarray(x)[None], problem(ROOM, "go to the red ball"))
+    batch = [problem(ROOM, "go to the red ball")]
     plan = [ACTIONS.index("forward")] * 2
     assert accepted(batch, [plan], 512).tolist() == [True]
     assert accepted(batch, [plan[:1]], 512).tolist() == [False]
@@ -232,7 +232,9 @@ def test_many_processes_give_the_same_verdicts() -> None:
 
 
 def test_a_plan_that_the_world_refuses_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atlas.domains.minigrid.solver.prove.propose", lambda *_: Solution("solvable", "", (0, 0)))
+    monkeypatch.setattr(
+        "atlas.domains.minigrid.solver.prove.propose", lambda *_, **__: Solution("solvable", "", (0, 0))
+    )
     assert atlas.solve(problem(ROOM, "pick up the blue key")).verdict == "unknown"
 
 
