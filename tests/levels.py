@@ -3,7 +3,6 @@
 import jax
 import numpy as np
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
     BALL,
     BLUE,
@@ -19,9 +18,10 @@ from atlas.domains.minigrid.grid import (
     cell,
 )
 from atlas.domains.minigrid.sample import level_sampler
+from atlas.domains.minigrid.settings import MinigridConfig
 
 
-def varied_levels(config: DomainConfig, num: int) -> Level:
+def varied_levels(config: MinigridConfig, num: int) -> Level:
     """A batch, as numpy: a third as sampled, a third as hindsight may leave them, a sixth free-form, the rest bare."""
     drawn = jax.jit(jax.vmap(level_sampler(config)))(jax.random.split(jax.random.key(11), num))
     fields = {name: np.array(value) for name, value in vars(jax.device_get(drawn)).items()}

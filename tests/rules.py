@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
     CELL_NAMES,
     DOOR_OPEN,
@@ -22,6 +21,7 @@ from atlas.domains.minigrid.grid import (
     object_limits,
     size_of,
 )
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.tasks import hrm
 from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED
 
@@ -31,7 +31,7 @@ def count_objects(level: Level) -> int:
     return int(np.isin(np.asarray(level.cells) >> 3, MOVABLE + DOORS).sum())
 
 
-def level_rules(level: Level, config: DomainConfig) -> None:
+def level_rules(level: Level, config: MinigridConfig) -> None:
     """A level as the sampler, the edits and hindsight may make it."""
     cells, rooms = np.asarray(level.cells), int(level.rooms)
     assert set(np.unique(cells)) <= set(CELL_NAMES)

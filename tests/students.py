@@ -5,9 +5,9 @@ from functools import cache
 import jax
 import jax.numpy as jnp
 
-from atlas.config import DomainConfig, NetworkConfig, TaskConfig
+from atlas.config import NetworkConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.student.encode import Cells
 from atlas.student.network import Student
@@ -17,12 +17,12 @@ from atlas.tasks.sample import formalism
 from atlas.types import Problem
 from atlas.world import World
 
-CELLS = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
 TINY = {
     "view": "dense", "embedding": 3, "filters": (4, 5, 6), "view_width": 8, "graph_layers": 1, "task_width": 8,
     "edge_width": 6, "action_embedding": 3, "recurrent": 10, "head_width": 9,
 }  # fmt: skip
-DOMAIN = Minigrid(DomainConfig(rooms=(1,)))
+DOMAIN = Minigrid(MinigridConfig(rooms=(1,)))
+CELLS = Cells(*DOMAIN.view_shape, DOMAIN.view_fields)
 SEQUENTIAL = formalism(TaskConfig(max_length=3), DOMAIN.vocabulary)[0]
 BALL, SQUARE, KEY = (DOMAIN.vocabulary.ids[f"front_{name}"] + 1 for name in ("ball", "square", "key"))
 HIERARCHY = hierarchy([[(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)], [(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]])
@@ -41,12 +41,12 @@ ROOM = """
 def student(**changes):
     """A student of a few hundred parameters, unless changed."""
     config = NetworkConfig(**{**TINY, **changes})
-    return Student(config, CELLS, DOMAIN.num_actions, DOMAIN.vocabulary.features)
+    return Student(config, CELLS, len(DOMAIN.actions), DOMAIN.vocabulary.features)
 
 
 def paper():
     """The paper's network."""
-    return Student(NetworkConfig(), CELLS, DOMAIN.num_actions, DOMAIN.vocabulary.features)
+    return Student(NetworkConfig(), CELLS, len(DOMAIN.actions), DOMAIN.vocabulary.features)
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 
 from atlas.build import build
 from atlas.config import DRConfig, PLRConfig
-from atlas.presets import PRESETS, TINY
+from atlas.domains.minigrid.presets import PRESETS, TINY
 
 
 def begin(config):

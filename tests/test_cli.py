@@ -9,7 +9,7 @@ import yaml
 
 from atlas import cli
 from atlas.config import Config
-from atlas.presets import PRESETS
+from atlas.domains.minigrid.presets import PRESETS
 from atlas.settings import from_plain
 
 

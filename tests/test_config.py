@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atlas.config import ACCELConfig, BufferConfig, Config, DRConfig, PPOConfig, RunConfig
-from atlas.presets import PRESETS
+from atlas.domains.minigrid.presets import PRESETS
 from atlas.settings import ConfigError, Settings, dump, from_plain, load
 
 

@@ -11,8 +11,8 @@ import pytest
 from atlas.build import build, parts
 from atlas.config import DRConfig
 from atlas.domains.minigrid import grid
+from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.solver.relaxed import relaxed_many
-from atlas.presets import TINY
 from atlas.tasks.view import view
 from atlas.ued.curriculum import SAMPLE, Observer, ancestry, count_states, examples, tell_edit, tell_edits
 from rules import count_objects

@@ -11,7 +11,7 @@ import pytest
 
 from atlas.build import require_even
 from atlas.devices import ALONE
-from atlas.presets import PRESETS, TINY
+from atlas.domains.minigrid.presets import PRESETS, TINY
 from atlas.settings import ConfigError
 from atlas.training import DIVIDED
 

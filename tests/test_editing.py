@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.config import DomainConfig, EditConfig, PairingConfig, TaskConfig
+from atlas.config import EditConfig, PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import BALL, RED, cell
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import NO_EDIT, batch_sampler, edit_names, editor
 from atlas.tasks.sample import formalism
 from atlas.types import Edit, Lineage, Partial
 from rules import level_rules, task_rules
 
-DOMAIN = Minigrid(DomainConfig())
+DOMAIN = Minigrid(MinigridConfig())
 TASKS, _ = formalism(TaskConfig(), DOMAIN.vocabulary, mask=DOMAIN.mask)
 NUM, ROOM = 2048, 12
 LEAST, MOST = 1, 3

@@ -10,19 +10,10 @@ import pytest
 
 import toys
 from atlas.build import env_steps, expected_updates
-from atlas.config import (
-    ACCELConfig,
-    BufferConfig,
-    Config,
-    DomainConfig,
-    DRConfig,
-    PLRConfig,
-    PPOConfig,
-    RunConfig,
-    StudentConfig,
-)
+from atlas.config import ACCELConfig, BufferConfig, Config, DRConfig, PLRConfig, PPOConfig, RunConfig, StudentConfig
+from atlas.domains.minigrid.presets import PRESETS
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.fit import NotANumber, fit
-from atlas.presets import PRESETS
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.metrics import JsonLines, read
 from atlas.training import Trainer
@@ -34,7 +25,7 @@ NUM_ENVS, NUM_EVAL = 4, 6
 
 def config(total_steps=1_200, **run):
     return Config(
-        domain=DomainConfig(step_limit=toys.STEP_LIMIT),
+        domain=MinigridConfig(step_limit=toys.STEP_LIMIT),
         teacher=ACCELConfig(replay_prob=0.7, num_eval=NUM_EVAL, buffer=BufferConfig(capacity=16)),
         student=StudentConfig(ppo=PPOConfig(minibatch_envs=2)),
         run=RunConfig(num_envs=NUM_ENVS, rollout=toys.ROLLOUT, total_steps=total_steps, **run),

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from atlas.build import parts
-from atlas.config import DomainConfig
+from atlas.domains.minigrid.presets import TINY
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.prove import solve
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
 from atlas.evaluation import sets as files
 from atlas.evaluation.sets import Exam, held_out
-from atlas.presets import TINY
 from atlas.runs.problem_files import load
 
 PER_SIZE = 9
@@ -52,8 +52,8 @@ def test_a_kind_that_cannot_be_found_is_replaced_by_others():
 
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(heldout, "ROUNDS", 1)
-    monkeypatch.setattr(heldout, "_proven", lambda *_: [])
+    monkeypatch.setattr(sets, "ROUNDS", 1)
+    monkeypatch.setattr(sets, "_proven", lambda *_: [])
     with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
         held_out(CONFIG, PER_SIZE)
 
@@ -94,7 +94,7 @@ def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, c
 
 def test_other_settings_need_other_problems(counted, tmp_path):
     files.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    files.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=DomainConfig(step_limit=8)))
+    files.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
     assert counted == [1, 1]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from atlas.build import build
 from atlas.config import Config, PLRConfig
-from atlas.presets import PRESETS
+from atlas.domains.minigrid.presets import PRESETS
 
 NUM_ENVS, NUM_EVAL, LIMIT = 8, 16, 8
 

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import DomainConfig, PairingConfig, TaskConfig
+from atlas.config import PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import batch_sampler, mentions
 from atlas.tasks.hrm import HierarchySize
 from atlas.tasks.sample import formalism, minimal
@@ -18,7 +19,7 @@ from twins.drawn import single
 
 NUM = 128
 COLOURS = ("red", "blue", "gray")
-DOMAIN = Minigrid(DomainConfig(colours=COLOURS, types=("ball", "key")))
+DOMAIN = Minigrid(MinigridConfig(colours=COLOURS, types=("ball", "key")))
 HOW = ("independent", "level", "task")
 
 

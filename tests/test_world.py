@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from jax import Array
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.struct import Struct
 from atlas.tasks.rm import ACCEPT, REJECT, RewardMachine, RewardMachines, TaskSize, machine, resize
@@ -25,7 +25,7 @@ LEVEL = parse_level("""
 """)
 """Nothing ahead; a blue key to the upper right and a red ball above, seen but two steps from being in front."""
 SIZE = TaskSize(4, 2, 2)
-WORLD = World(Minigrid(DomainConfig()), RewardMachines(sample=lambda *_: machine([])), 5)
+WORLD = World(Minigrid(MinigridConfig()), RewardMachines(sample=lambda *_: machine([])), 5)
 step = jax.jit(WORLD.step)
 reset = jax.jit(WORLD.reset)
 
@@ -159,7 +159,7 @@ class Piles(Formalism):
 
 
 def test_any_tree_is_a_task_state() -> None:
-    world = World(Minigrid(DomainConfig()), Piles(), 5)
+    world = World(Minigrid(MinigridConfig()), Piles(), 5)
     begin, act = jax.jit(world.reset), jax.jit(world.step)
     task = Problem(level=LEVEL, task=jnp.array([[IDS["front_ball"] + 1]], jnp.int16))
     state, rewards = begin(task), []

@@ -14,8 +14,8 @@ import numpy as np
 from atlas.build import build
 from atlas.config import PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
-from atlas.presets import TINY
-from atlas.runs.checkpoints import Checkpoints, from_table, to_table
+from atlas.runs.checkpoints import Checkpoints
+from atlas.runs.store import from_arrays, to_arrays
 
 CONFIG = dataclasses.replace(
     TINY,
@@ -29,7 +29,7 @@ CONFIG = dataclasses.replace(
 def advance(trainer, state, iterations):
     """The state some iterations later, and a table of it."""
     state, metrics = trainer.compiled(state, np.int32(iterations))
-    return state, to_table(trainer.layout.here(state)), jax.device_get(metrics)
+    return state, to_arrays(trainer.layout.here(state)), jax.device_get(metrics)
 
 
 def differ(one, two):
@@ -67,7 +67,7 @@ def restored(checkpoints, trainer):
     """What comes out of a checkpoint, put on the devices of a trainer, before and after one more iteration."""
     _, state, _ = checkpoints.restore_latest(trainer.shapes)
     state = trainer.place(state)
-    return to_table(trainer.layout.here(state)), advance(trainer, state, 1)[1]
+    return to_arrays(trainer.layout.here(state)), advance(trainer, state, 1)[1]
 
 
 def main(folder):
@@ -83,7 +83,7 @@ def main(folder):
     after = differ(restored(saved_two, two)[1], restored(saved_two, two)[1])
     for checkpoints in (saved_one, saved_two):
         checkpoints.close()
-    back = from_table(tables_one[-1][1], one.shapes)
+    back = from_arrays(tables_one[-1][1], one.shapes)
     print(
         json.dumps(
             {
@@ -93,7 +93,7 @@ def main(folder):
                 "shapes": shapes,
                 "moved": moved,
                 "twice": after,
-                "there_and_back": differ(tables_one[-1][1], to_table(two.layout.here(two.place(back)))),
+                "there_and_back": differ(tables_one[-1][1], to_arrays(two.layout.here(two.place(back)))),
             }
         )
     )

@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from atlas.build import parts
-from atlas.config import Config, DomainConfig
+from atlas.config import Config
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import Level
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.settings import from_plain, require
 from atlas.tasks import hrm, rm
 from atlas.tasks.follow import Followed, Label
@@ -69,7 +70,7 @@ def sample(
     pairing: str = "independent",
     tasks: str = "sequential",
     seed: int = 0,
-    rooms: tuple[int, ...] = DomainConfig().rooms,
+    rooms: tuple[int, ...] = MinigridConfig().rooms,
     solvable: bool = False,
 ) -> list[NamedProblem]:
     """Draw n problems, each at its natural size.
@@ -108,10 +109,10 @@ def _sampler(config: Config, n: int) -> Any:
     return jax.jit(lambda key: draw(key, n))
 
 
-def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] = DomainConfig().rooms) -> list[Level]:
+def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] = MinigridConfig().rooms) -> list[Level]:
     """Draw n levels, each at its natural size."""
     _require_count(n)
-    domain = Minigrid(from_plain(DomainConfig, {"rooms": list(rooms)}))
+    domain = Minigrid(from_plain(MinigridConfig, {"rooms": list(rooms)}))
     batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
     return [text.crop_level(level) for level in _one_by_one(batch)]
 

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -13,9 +12,7 @@ from jaxtyping import Float32, Key
 
 from atlas.config import ACCELConfig, Config, DRConfig, EditConfig, PLRConfig
 from atlas.devices import ALONE, Layout
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import COLOURS, KINDS, VIEW, door_places
-from atlas.domains.minigrid.solver.relaxed import relaxed
+from atlas.domains import domain_of, surface_of
 from atlas.problems import SampleBatchFn, batch_sampler, editor
 from atlas.rollout import Player, Rollout
 from atlas.settings import require
@@ -46,24 +43,24 @@ class Parts:
 
 def parts(config: Config, layout: Layout = ALONE) -> Parts:
     """World, student, player and sampler of a config."""
-    domain = Minigrid(config.domain)
+    domain = domain_of(config.domain)
     ppo = config.student.ppo
     tasks, _ = formalism(config.tasks, domain.vocabulary, ppo.gamma, domain.mask, config.pairing.minimal)
     world = World(domain, tasks, config.domain.step_limit)
-    cells = Cells(rows=VIEW, cols=VIEW, kinds=len(KINDS), colours=len(COLOURS))
-    student = Student(config.student.network, cells, domain.num_actions, domain.vocabulary.features)
+    cells = Cells(*domain.view_shape, domain.view_fields)
+    student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, ppo.phases, ppo.truncation == "bootstrap", layout)
     check = solvability_check(config) if config.pairing.solvable else None
     return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
 
 
 def solvability_check(config: Config) -> Callable[[Problem], Array]:
-    """The relaxed check, sized for the levels of a config."""
+    """The domain's cheap check, for the levels of a config."""
     require(
         config.tasks.sampler != "hierarchical",
         "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
     )  # fmt: skip
-    return partial(relaxed, locks=max(len(door_places(rooms)) for rooms in config.domain.rooms))
+    return surface_of(config.domain.name).screen(config.domain)
 
 
 def build(config: Config, layout: Layout = ALONE) -> Trainer:

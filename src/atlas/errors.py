@@ -1,10 +1,8 @@
-"""Where in a text a mistake lies: errors that show the line and mark the place, warnings about odd tasks."""
+"""Mistakes that a user can mend. The command line prints them as one sentence, without a traceback."""
 
 import difflib
 from collections.abc import Iterable
 from typing import NoReturn
-
-# Mistakes that a user can mend. The command line prints them as one sentence, without a traceback.
 
 
 class AtlasError(Exception):
@@ -17,9 +15,6 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> str:
     if not close:
         return ""
     return f"; did you mean {' or '.join([', '.join(close[:-1])] * (len(close) > 1) + close[-1:])}?"
-
-
-# Where in a text a mistake lies: errors that show the line and mark the place, warnings about odd tasks.
 
 
 class TaskWarning(UserWarning):
@@ -49,3 +44,12 @@ def mark(text: str, start: int, end: int) -> str:
     line = text[begin:] if stop < 0 else text[begin:stop]
     width = max(1, min(end, begin + len(line)) - start)
     return f"    {line}\n    {' ' * (start - begin)}{'^' * width}"
+
+
+class LevelTextError(AtlasError):
+    """A level that cannot be read: what is wrong, and where (counted from 1; 0 where no place is to blame)."""
+
+    def __init__(self, problem: str, line: int = 0, column: int = 0, key: str = "level") -> None:
+        self.problem, self.line, self.column, self.key = problem, line, column, key
+        place = f"line {line}, column {column}: " if column else f"line {line}: " if line else ""
+        super().__init__(place + problem)

@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 import yaml
 
@@ -69,6 +69,31 @@ class Settings:
 
     def check(self) -> None:
         """What must hold between fields."""
+
+    @classmethod
+    def variants(cls) -> "dict[str, type[Settings]]":
+        """The classes that a section of this type may have, by its `name`, the default first; empty: only this one."""
+        return {}
+
+
+STEP_LIMIT: Final = 512
+"""Steps that an episode or a plan may take where nothing else is said."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DomainSettings(Settings):
+    """What the settings of every domain have: its `name` (a Literal) and the steps after which an episode is cut."""
+
+    section: ClassVar[str] = "domain"
+    if TYPE_CHECKING:  # each domain declares these itself, so that its settings keep their own order in files
+        name: str = ""
+        step_limit: int = STEP_LIMIT
+
+    @classmethod
+    def variants(cls) -> dict[str, type[Settings]]:
+        from atlas.domains import DOMAINS, settings_class
+
+        return {name: settings_class(name) for name in DOMAINS}
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -161,9 +186,15 @@ def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
 
 def _section(sections: list[type[Settings]], value: Any, where: str) -> type[Settings]:
     """Which class a section is: among several, its `name` says."""
-    if len(sections) == 1 or not isinstance(value, dict):
-        return sections[0]
-    by_name = {next(f.default for f in dataclasses.fields(s) if f.name == "name"): s for s in sections}
+    by_name = sections[0].variants()
+    if by_name and isinstance(value, dict) and "name" not in value:
+        return next(iter(by_name.values()))
+    if not by_name:
+        if len(sections) == 1:
+            return sections[0]
+        by_name = {str(next(f.default for f in dataclasses.fields(s) if f.name == "name")): s for s in sections}
+    if not isinstance(value, dict):
+        return next(iter(by_name.values()))
     if value.get("name") not in by_name:
         raise ConfigError(
             f"{where}.name = {show(value.get('name'))} is not allowed: one of {', '.join(map(str, by_name))} is needed"

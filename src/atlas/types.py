@@ -1,6 +1,6 @@
 """Problems with a name: what files hold and evaluation reports on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -127,10 +127,25 @@ class Outcome(Struct):
 
 @runtime_checkable
 class Domain(Protocol):
-    """A family of levels and the laws of the world."""
+    """A family of levels and the laws of the world: what training needs. Its levels name it: `Level.domain`."""
 
-    num_actions: int
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The names of the actions, by number."""
+
     vocabulary: Vocabulary
+
+    @property
+    def view_shape(self) -> tuple[int, int]:
+        """Rows and columns of what the student sees."""
+
+    @property
+    def view_fields(self) -> tuple[int, ...]:
+        """How many values each field of a cell's byte takes; the last field has the lowest bits."""
+
+    @property
+    def padding(self) -> Mapping[str, int]:
+        """What fills unused room in the arrays of a level, by field; 0 where nothing is said."""
 
     @property
     def edits(self) -> tuple[Edit[Level], ...]:
@@ -139,6 +154,13 @@ class Domain(Protocol):
     @property
     def mask(self) -> np.ndarray:
         """`bool[props]`: the propositions that tasks in its levels may use."""
+
+    @property
+    def strata(self) -> tuple[str, tuple[int, ...]]:
+        """The measure that held-out problems are balanced over and solve rates told by, and its values."""
+
+    def measure(self, level: Level) -> dict[str, Int32[Array, ""]]:
+        """The sizes of a level, by name: what curricula are described with."""
 
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""
@@ -166,6 +188,56 @@ class Domain(Protocol):
 
     def possible(self, level: Level) -> Bool[Array, "props"]:
         """Which propositions the objects of this level could make true: the mask of level-conditioned pairing."""
+
+
+@runtime_checkable
+class Surface(Protocol):
+    """What people need of a domain: text, words, pictures, solutions. Training never imports one."""
+
+    @property
+    def domain(self) -> Domain:
+        """The domain with default settings; it can play levels of any size."""
+
+    @property
+    def level_type(self) -> type:
+        """The class of its levels."""
+
+    @property
+    def level_keys(self) -> tuple[str, ...]:
+        """The keys of a problem file that describe the level; the first is needed."""
+
+    def parse_level(self, texts: Mapping[str, str]) -> Level:
+        """The level that the entries of a file describe, at its natural size. A mistake is a `LevelTextError`."""
+
+    def format_level(self, level: Level) -> dict[str, str]:
+        """The inverse: entries of a file, those left out that say nothing."""
+
+    def crop(self, level: Level) -> Level:
+        """A level at its natural size."""
+
+    def pad(self, level: Level) -> Level:
+        """A level in arrays of the largest size, so that one compiled program serves all."""
+
+    def describe(self, level: Level) -> dict[str, Any]:
+        """A level in plain values, as JSON has them."""
+
+    def observe(self, state: DomainState) -> dict[str, Any]:
+        """A moment of an episode in plain values: where the agent is, what it sees and holds."""
+
+    def edit_words(self, name: str, arguments: Sequence[int]) -> str:
+        """What a level edit changed, in words, from what it left in the lineage."""
+
+    def screen(self, settings: Any) -> Callable[[Problem], Bool[Array, ""]]:
+        """A cheap check for solvability of one problem with a flat task, jittable, for levels of some settings."""
+
+    def screen_many(self, problems: Problem) -> np.ndarray:
+        """`bool[batch]`: which problems of a batch pass that check, whatever their tasks and levels."""
+
+    def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Any]:
+        """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`."""
+
+    def hints(self, problem: Problem) -> list[str]:
+        """What looks odd about a problem and is no mistake, in sentences."""
 
 
 @runtime_checkable

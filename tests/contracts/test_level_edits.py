@@ -6,16 +6,16 @@ import jax
 import numpy as np
 import pytest
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.edits import level_edits
+from atlas.domains.minigrid.settings import MinigridConfig
 from levels import varied_levels
 from rules import free_form_rules, level_rules
 from twins.level_edits import applies, explains
 
 NUM = 384
 CONFIGS = {
-    "usual": DomainConfig(),
-    "narrow": DomainConfig(rooms=(1, 2, 6, 9), colours=("red",), types=("ball",), door_states=("open",)),
+    "usual": MinigridConfig(),
+    "narrow": MinigridConfig(rooms=(1, 2, 6, 9), colours=("red",), types=("ball",), door_states=("open",)),
 }
 EDITS = [(name, row) for name, config in CONFIGS.items() for row in range(len(level_edits(config)))]
 every = pytest.mark.parametrize(

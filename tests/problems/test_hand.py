@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 import atlas
-from atlas.config import STEP_LIMIT, DomainConfig
 from atlas.domains.minigrid import alphabet, grid
 from atlas.domains.minigrid.alphabet import Descriptor, Proposition
 from atlas.domains.minigrid.grid import object_limits
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import codes_of
 from atlas.domains.minigrid.solver.prove import Solution, accepted, propose
+from atlas.settings import STEP_LIMIT
 from atlas.tasks import rm
 from atlas.tasks.view import Machine, view
 from atlas.types import NamedProblem
@@ -164,7 +165,7 @@ def verbs(problem: NamedProblem) -> list[str]:
 
 def is_in_distribution(problem: NamedProblem) -> bool:
     """Whether the sequential sampler could have drawn it: layout, number of objects, empty hands, a short chain."""
-    level, machine, config = problem.level, root(problem), DomainConfig()
+    level, machine, config = problem.level, root(problem), MinigridConfig()
     if int(level.rooms) not in config.rooms:
         return False
     least, most = object_limits(config)[int(level.rooms)]

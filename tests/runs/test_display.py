@@ -6,8 +6,8 @@ import pytest
 from rich.console import Console
 
 from atlas.config import Config
+from atlas.domains.minigrid.presets import TINY
 from atlas.fit import Moment
-from atlas.presets import TINY
 from atlas.runs.display import Lines, Pace, Panel, clock, left, rates, share_done, short
 from atlas.training import TrainState
 

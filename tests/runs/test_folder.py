@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
-from atlas.presets import TINY
 from atlas.runs.folder import create, find, reopen
 
 

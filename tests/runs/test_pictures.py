@@ -48,17 +48,3 @@ def test_without_ffmpeg_a_sentence_says_what_to_install(tmp_path: Path, monkeypa
 def test_unknown_films_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match=r"\.gif or \.mp4"):
         media.save_film(FRAMES, tmp_path / "a.avi")
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.txt"
-    write_whole(path, "old")
-
-    def fail(*_: object) -> None:
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]

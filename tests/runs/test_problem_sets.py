@@ -93,7 +93,7 @@ def test_a_named_set_is_built_once_and_checked(tmp_path: Path, monkeypatch: pyte
         about = {"plan_lengths": [1, 2, 3], "step_limit": 512}
         return Built(problems=batch, names=("a", "b", "c"), tags=((), (), ()), seed=seed, settings=about)
 
-    monkeypatch.setattr(problem_sets, "build", build)
+    monkeypatch.setattr(sets, "build", build)
     good = replace(TINY, fingerprint=fingerprint(one_by_one(batch)))
     monkeypatch.setitem(sets.RECIPES, "validation", good)
     assert open_set("validation").plan_lengths == open_set("validation").plan_lengths == [1, 2, 3]

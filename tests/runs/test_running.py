@@ -15,15 +15,16 @@ from PIL import Image
 from atlas.build import build, parts
 from atlas.cli import main
 from atlas.commands.train import report
+from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
 from atlas.evaluation.sets import Exam
-from atlas.presets import TINY
-from atlas.runs import run, snapshots
-from atlas.runs.checkpoints import Checkpoints, load_parameters, to_table
+from atlas.runs import run as running
+from atlas.runs import snapshots
+from atlas.runs.checkpoints import Checkpoints, load_parameters
 from atlas.runs.folder import create
 from atlas.runs.metrics import JsonLines, read
 from atlas.runs.problem_files import load
-from atlas.runs.store import load_bulk
+from atlas.runs.store import load_bulk, to_arrays
 
 STEPS = 1_536
 CURRICULUM = {
@@ -48,7 +49,7 @@ def compiled_once(tmp_path_factory):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(running, "build", lambda *_: trainer)
         patch.setattr(running, "parts", lambda _: made)
-        patch.setattr(running, "obtain", functools.partial(run.obtain, per_size=4))
+        patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
         exams = []
 
         def examine(made, chosen):
@@ -63,7 +64,7 @@ def compiled_once(tmp_path_factory):
 def train(path, **run):
     folder, lock = create(path, settings(**run))
     try:
-        return run.go(folder, folder.config(), quiet=True)
+        return running.go(folder, folder.config(), quiet=True)
     finally:
         lock.release()
 
@@ -132,7 +133,7 @@ def test_the_last_policy_is_the_one_in_the_last_checkpoint(watched):
     checkpoints = Checkpoints(watched / "checkpoints", keep=1)
     state = checkpoints.restore_latest(jax.eval_shape(build(TINY).init, jax.random.key(0)))[1]
     checkpoints.close()
-    kept = to_table(state.params)
+    kept = to_arrays(state.params)
     assert kept.keys() == table.keys()
     assert all(np.array_equal(kept[name], table[name]) for name in kept)
 
@@ -193,7 +194,7 @@ def test_a_picture_that_fails_is_one_sentence_and_training_goes_on(alone, tmp_pa
 
 def test_going_back_forgets_later_snapshots(watched, tmp_path):
     shutil.copytree(watched, tmp_path / "run")
-    folder = run.RunFolder(tmp_path / "run")
+    folder = running.RunFolder(tmp_path / "run")
     snapshots.forget_after(folder, 9)
     for name in snapshots.FOLDERS:
         assert all(int(p.stem) <= 9 for p in (folder.path / name).glob("0*"))
@@ -203,7 +204,7 @@ def test_going_back_forgets_later_snapshots(watched, tmp_path):
 
 def test_the_end_is_told(watched, capsys):
     summary = json.loads((watched / "summary.json").read_text())
-    result = run.Result(**{**summary, "folder": watched})
+    result = running.Result(**{**summary, "folder": watched})
     assert report(result, as_json=False) == 0
     told = capsys.readouterr().out
     for words in ("untrained", "1 room", "2 rooms", "gallery/latest.png", "atlas watch", "atlas report"):

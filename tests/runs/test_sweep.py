@@ -55,7 +55,7 @@ def played(tmp_path, monkeypatch):
             return [sys.executable, str(script), str(job.folder), how, str(times)]
 
         monkeypatch.setattr(Job, "command", command)
-        monkeypatch.setattr(sweeping, "WAIT", 0.01)
+        monkeypatch.setattr("atlas.runs.sweep.WAIT", 0.01)
 
     return use
 

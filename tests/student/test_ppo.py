@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import students
-from atlas.config import DomainConfig, PPOConfig
+from atlas.config import PPOConfig
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.rollout import Player
 from atlas.student import ppo
 from atlas.student.encode import Cells
@@ -53,7 +54,7 @@ def test_at_unchanged_parameters_every_ratio_is_one():
 def test_the_value_loss_is_the_error_of_the_values_predicted_while_acting():
     *_, losses, experience = learnt()
     steps = experience.steps
-    advantage = ppo.gae.advantages(
+    advantage = ppo.advantages(
         steps.reward, steps.value, steps.done, steps.cut_value, experience.last_value, CONFIG.gamma, CONFIG.gae_lambda
     )
     np.testing.assert_allclose(losses.value, 0.5 * np.mean(np.square(advantage)), rtol=1e-4)
@@ -130,9 +131,9 @@ def test_a_bandit_is_learnt_in_seconds():
     """Four arms, the right one written on the wall: the share of pulls that pay rises from a quarter to nearly all."""
     envs, steps, updates = 32, 8, 80
     task = machine([(0, 1, [1], 1.0)], accepting=(1,))
-    world = World(Bandit(DomainConfig()), RewardMachines(sample=lambda *_: task), 1)
+    world = World(Bandit(MinigridConfig()), RewardMachines(sample=lambda *_: task), 1)
     network = students.student(view_width=16, recurrent=16, head_width=16, value_init=0.01).config
-    student = Student(network, Cells(1, 1, 1, 4), 4, students.DOMAIN.vocabulary.features)
+    student = Student(network, Cells(1, 1, (1, 4)), 4, students.DOMAIN.vocabulary.features)
     config = PPOConfig(learning_rate=5e-3, minibatch_envs=16, epochs=2)
     player, learner = Player(world, student, steps), ppo.Learner(student, config, ppo.optimiser(config, 1))
     tasks = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), task)

@@ -16,7 +16,7 @@ SAMPLES = 300  # more than a chunk, and a multiple of a large enough divisor
 
 def cells(samples, seed=0):
     rng = np.random.default_rng(seed)
-    kinds, colours = (rng.integers(0, n, (samples, 5, 5)) for n in (students.CELLS.kinds, students.CELLS.colours))
+    kinds, colours = (rng.integers(0, n, (samples, 5, 5)) for n in students.CELLS.fields)
     return jnp.asarray(8 * kinds + colours, jnp.uint8)
 
 
@@ -32,7 +32,7 @@ def initial(config):
 
 
 def embedded(params, seen):
-    return jnp.concatenate([params.kinds[seen >> 3], params.colours[seen & 7]], -1)
+    return jnp.concatenate([params.embeddings[0][seen >> 3], params.embeddings[1][seen & 7]], -1)
 
 
 def by_flax(params, seen):

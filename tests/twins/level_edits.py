@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
     COLOURS,
     DOORS,
@@ -14,6 +13,7 @@ from atlas.domains.minigrid.grid import (
     door_places,
     object_limits,
 )
+from atlas.domains.minigrid.settings import MinigridConfig
 
 LARGER = {1: 2, 2: 4, 4: 6, 6: 9}
 GRID = {1: (1, 1), 2: (1, 2), 4: (2, 2), 6: (2, 3), 9: (3, 3)}
@@ -45,7 +45,7 @@ def count(level) -> int:
     return len(movables(level)) + len(doors(level))
 
 
-def choices(config: DomainConfig, kinds) -> set[int]:
+def choices(config: MinigridConfig, kinds) -> set[int]:
     return {cell(KINDS.index(kind), COLOURS.index(colour)) for kind in kinds for colour in config.colours}
 
 
@@ -68,7 +68,7 @@ def removals(level, config) -> dict[int, tuple[int, list[tuple[int, int]]]]:
     return possible
 
 
-def applies(name: str, level, config: DomainConfig) -> bool:
+def applies(name: str, level, config: MinigridConfig) -> bool:
     """Whether an edit is applicable."""
     rooms = int(level.rooms)
     least, most = object_limits(config)[rooms]
@@ -100,7 +100,7 @@ def code(place: tuple[int, int]) -> int:
     return 100 * place[0] + place[1]
 
 
-def explains(name: str, before, after, arguments, config: DomainConfig) -> None:
+def explains(name: str, before, after, arguments, config: MinigridConfig) -> None:
     """The change is what the name says, what the arguments say, and nothing else."""
     where, to, what = (int(a) for a in arguments)
     assert int(after.carrying) == int(before.carrying), "a carried object is left alone"

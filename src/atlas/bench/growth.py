@@ -13,8 +13,9 @@ from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.shapes import SMALL
 from atlas.bench.timing import compiled, measure
 from atlas.build import parts
-from atlas.config import BufferConfig, DomainConfig, RoomCount, TaskConfig
+from atlas.config import BufferConfig, TaskConfig
 from atlas.domains.minigrid.grid import door_places, size_of
+from atlas.domains.minigrid.settings import MinigridConfig, RoomCount
 from atlas.tasks.rm import TaskSize
 
 FLAT = 0.2
@@ -161,4 +162,4 @@ def _prove(rooms: int, effort: Effort) -> tuple[Row, float]:
 
 
 def _levels(rooms: RoomCount, effort: Effort) -> tuple[Row, float]:
-    return sampling.levels(1024, effort, DomainConfig(rooms=(rooms,))), 1024
+    return sampling.levels(1024, effort, MinigridConfig(rooms=(rooms,))), 1024

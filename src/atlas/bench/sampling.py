@@ -10,9 +10,10 @@ from jax import Array
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.timing import compiled, measure
 from atlas.build import parts
-from atlas.config import Config, DomainConfig, EditConfig, PairingConfig, TaskConfig
+from atlas.config import Config, EditConfig, PairingConfig, TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import editor
 from atlas.tasks.sample import SAMPLERS
 from atlas.types import Lineage, Partial, Problem
@@ -40,9 +41,9 @@ def rows(effort: Effort) -> Iterator[Row]:
             yield children(sampler, batch, effort)
 
 
-def levels(batch: int, effort: Effort, domain: DomainConfig | None = None) -> Row:
+def levels(batch: int, effort: Effort, domain: MinigridConfig | None = None) -> Row:
     """Levels alone."""
-    sample = Minigrid(domain or DomainConfig()).sample
+    sample = Minigrid(domain or MinigridConfig()).sample
     work = compiled(lambda key: jax.vmap(sample)(jax.random.split(key, batch)), jax.random.key(0))
     return measure(f"levels, batch {batch:,}", per_second(batch, "levels"), work, effort)
 

@@ -8,7 +8,6 @@ from atlas.config import (
     ACCELConfig,
     BufferConfig,
     Config,
-    DomainConfig,
     DRConfig,
     NetworkConfig,
     PLRConfig,
@@ -18,7 +17,8 @@ from atlas.config import (
     TeacherConfig,
 )
 from atlas.domains.minigrid.grid import ACTIONS, VIEW
-from atlas.presets import TINY, quick
+from atlas.domains.minigrid.presets import TINY, quick
+from atlas.domains.minigrid.settings import MinigridConfig
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Shape:
     def config(self, teacher: TeacherConfig | None = None) -> Config:
         """A whole experiment of this shape, on levels and tasks as in the paper."""
         return Config(
-            domain=DomainConfig(step_limit=self.steps),
+            domain=MinigridConfig(step_limit=self.steps),
             teacher=teacher or DRConfig(pool=1),
             student=StudentConfig(network=self.network, ppo=self.ppo),
             run=RunConfig(num_envs=self.envs, rollout=self.steps),

@@ -12,8 +12,9 @@ from jax import Array
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.timing import compiled, copies, measure, nbytes
 from atlas.bench.workloads import no_sampler, problems
-from atlas.config import STEP_LIMIT, DomainConfig
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.settings import STEP_LIMIT
 from atlas.tasks.rm import RewardMachines, TaskSize
 from atlas.types import Problem
 from atlas.world import World, restart
@@ -56,7 +57,7 @@ def world_step(batch: int, size: TaskSize, effort: Effort, rooms: int = 6, steps
 
 
 def _world() -> World:
-    return World(Minigrid(DomainConfig()), RewardMachines(sample=no_sampler), STEP_LIMIT)
+    return World(Minigrid(MinigridConfig()), RewardMachines(sample=no_sampler), STEP_LIMIT)
 
 
 def _play(world: World) -> Callable[..., Any]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
-from atlas.config import STEP_LIMIT
 from atlas.errors import AtlasError
+from atlas.settings import STEP_LIMIT
 
 # `atlas trace`: replay actions, tell what happens.
 

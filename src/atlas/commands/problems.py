@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from atlas.config import STEP_LIMIT, RoomCount, TaskSampler
+from atlas.config import TaskSampler
+from atlas.domains.minigrid.settings import RoomCount
 from atlas.errors import AtlasError
+from atlas.settings import STEP_LIMIT
 
 # `atlas sample`: draw problems, or levels alone.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import tyro
 
 from atlas.errors import AtlasError
-from atlas.presets import PRESETS, preset
+from atlas.presets import preset, presets
 from atlas.settings import dump, to_plain
 
 # `atlas report`: one page about runs, and its figures and tables as files.
@@ -93,9 +93,9 @@ def presets_command(argv: list[str]) -> int:
         config = preset(args.name).config
         print(json.dumps(to_plain(config), indent=2) if args.json else dump(config), end="\n" if args.json else "")
     elif args.json:
-        print(json.dumps({name: entry.summary for name, entry in PRESETS.items()}, indent=2))
+        print(json.dumps({name: entry.summary for name, entry in presets().items()}, indent=2))
     else:
-        width = max(map(len, PRESETS))
-        for name, entry in PRESETS.items():
+        width = max(map(len, presets()))
+        for name, entry in presets().items():
             print(f"{name:<{width}}  {entry.summary}")
     return 0

@@ -7,15 +7,14 @@ from typing import Final, Literal
 
 import numpy as np
 
-from atlas.config import STEP_LIMIT
-from atlas.domains.minigrid import authors, grid
+from atlas.domains import surface_for
+from atlas.domains.minigrid import authors
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.solver import bounds
-from atlas.domains.minigrid.solver.boards import DOOR_CODES, MOVABLE_CODES, read_scene
 from atlas.domains.minigrid.solver.prove import Progress, Solution, silent, solve_many
 from atlas.domains.minigrid.text import natural_cells
 from atlas.errors import AtlasError
 from atlas.runs.problem_files import SUFFIXES, load
+from atlas.settings import STEP_LIMIT
 from atlas.tasks.check import check, equivalent
 from atlas.types import NamedProblem, Problem
 
@@ -84,21 +83,8 @@ def _look_at(problem: NamedProblem, solution: Solution) -> Iterator[Found]:
         yield "trivial", solution.reason
     elif solution.verdict != "solvable":
         yield solution.verdict, solution.reason
-    lost = unreachable(problem)
-    if lost:
-        yield "unreachable", f"out of reach, whatever is unlocked: {', '.join(lost)}"
-
-
-def unreachable(problem: Problem) -> list[str]:
-    """Names and places of the objects and doors that the agent can never stand in front of."""
-    scene, agent, _ = read_scene(problem.level)
-    opened = 0
-    while more := bounds.reachable(scene, agent, opened).openable:
-        opened |= sum(1 << door for door in more)
-    region = bounds.reachable(scene, agent, opened).region
-    near = region | scene.geometry.around(region)
-    things = sorted((i, code) for i, code in scene.cells.items() if code in MOVABLE_CODES | DOOR_CODES)
-    return [f"{grid.cell_name(code)} at {scene.geometry.place(i)}" for i, code in things if not near >> i & 1]
+    for hint in surface_for(problem).hints(problem):
+        yield "unreachable", hint
 
 
 def _duplicates(problems: Sequence[NamedProblem]) -> Iterator[tuple[str, Kind, str]]:

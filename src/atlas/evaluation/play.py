@@ -12,10 +12,12 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
-from atlas.config import STEP_LIMIT, DomainConfig, NetworkConfig
+from atlas.config import NetworkConfig
 from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError
 from atlas.runs.problem_files import stack
+from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
 from atlas.student.encode import INDEX_STATES
 from atlas.student.network import Observation, Student, draw_action
@@ -380,7 +382,7 @@ def _name(problem: Problem) -> str:
 
 def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
     """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
-    domain = Minigrid(DomainConfig())
+    domain = Minigrid(MinigridConfig())
     nested = [i for i, problem in enumerate(problems) if isinstance(problem.task, Hierarchy)]
     flat = sorted({*range(len(problems))} - {*nested})
     for numbers in [flat] * bool(flat) + list(_fitting(problems, nested)):

@@ -18,15 +18,17 @@ import numpy as np
 
 from atlas.api import sample_batch, settings
 from atlas.build import Parts, parts
-from atlas.config import STEP_LIMIT, Config, PairingConfig, RoomCount
+from atlas.config import Config, PairingConfig
+from atlas.domains import domain_of
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
+from atlas.domains.minigrid.settings import RoomCount
 from atlas.domains.minigrid.solver.prove import BUDGET, Progress, accepted, propose, silent, solve_many
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Examiner
-from atlas.runs.problem_files import choose, load
+from atlas.runs.problem_files import choose, load, named
 from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
-from atlas.settings import to_plain
+from atlas.settings import STEP_LIMIT, to_plain
 from atlas.tasks.identity import content_hash
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.rm import ACCEPTED, num_states
@@ -327,7 +329,9 @@ def _quotas(config: Config, per_size: int) -> Counter[Kind]:
     least = tasks.min_length if tasks.sampler == "sequential" else 1
     lengths = range(least, _longest(config) + 1)
     shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
-    return Counter({(rooms, length): shares[length] for rooms in config.domain.rooms for length in lengths})
+    return Counter(
+        {(rooms, length): shares[length] for rooms in domain_of(config.domain).strata[1] for length in lengths}
+    )
 
 
 def _rather(wanted: Counter[Kind]) -> Counter[Kind]:
@@ -489,7 +493,7 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 
 def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
-    problems, about = bulk.named(str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
+    problems, about = named(bulk, str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
     limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
     return ProblemSet(name, path, problems, fingerprint(problems), about.get("plan_lengths"), limit, [])
 

@@ -9,7 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from atlas.config import STEP_LIMIT
 from atlas.domains.minigrid import grid, render, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import ACTIONS, Level
@@ -20,6 +19,7 @@ from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
 from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
+from atlas.settings import STEP_LIMIT
 from atlas.show.episode import Scene, Trained, ending, scenes
 from atlas.tasks.draw import Place, svg_task
 from atlas.tasks.explain import explain, is_prose

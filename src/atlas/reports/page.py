@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from atlas.config import DRConfig
+from atlas.domains import domain_of
 from atlas.errors import AtlasError
 from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
@@ -141,7 +142,7 @@ def run_table(groups: Sequence[Group]) -> Table:
 def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
     config, last = run.config, run.last
     held_out = next((r["held_out"]["all"] for r in reversed(run.records) if "held_out" in r), None)
-    rooms = " ".join(map(str, config.domain.rooms))
+    rooms = " ".join(map(str, domain_of(config.domain).strata[1]))
     hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
     return (
         run.name, preset_words(group), teacher_name(config), config.run.seed, config.pairing.how, rooms,

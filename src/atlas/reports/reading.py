@@ -9,7 +9,7 @@ from typing import Any, Final
 from atlas.config import ACCELConfig, Config, DRConfig, PLRConfig
 from atlas.errors import AtlasError
 from atlas.evaluation.results import FOLDER, OVER_TIME, read_evaluation
-from atlas.presets import PRESETS
+from atlas.presets import presets
 from atlas.runs.folder import find
 from atlas.runs.metrics import read
 from atlas.settings import show, to_plain
@@ -135,7 +135,7 @@ def nearest_preset(config: Config) -> tuple[str, list[str]]:
     """The preset that a config comes from, and what was changed, as `run.total_steps = 100`; an empty name if none."""
     own = dict(flat(to_plain(config)))
     best, fewest = "", [""] * (FEW + 1)
-    for name, preset in PRESETS.items():
+    for name, preset in presets().items():
         theirs = dict(flat(to_plain(preset.config)))
         keys = [key for key in own.keys() | theirs.keys() if own.get(key) != theirs.get(key)]
         changed = [f"{key} = {show(own.get(key))}" for key in sorted(keys) if key not in BOOKKEEPING]

@@ -9,8 +9,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from atlas.domains.minigrid.text import LevelTextError
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, LevelTextError
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Safe: it makes plain values only, and never runs anything."""

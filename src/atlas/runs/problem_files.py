@@ -11,13 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import yaml
 
+from atlas.domains import surface_for
 from atlas.domains.minigrid import authors, grid, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError, nearest
-from atlas.runs import store
 from atlas.runs.documents import Document, read_documents
-from atlas.runs.store import write_whole
+from atlas.runs.store import Bulk, load_bulk, write_whole
+from atlas.struct import stacked
 from atlas.tasks.formats import format_task, parse_task
 from atlas.tasks.hrm import MAX_NODES, Hierarchy
 from atlas.tasks.rm import UNUSED, RewardMachine
@@ -29,7 +30,7 @@ from atlas.types import About, NamedProblem, Problem
 # Many problems as one: padded to a common size and stacked, so that they can be played side by side.
 
 PADDING: Final = {"target": UNUSED, "call": UNUSED, "chain": UNUSED}
-"""What fills the room that an array does not need; 0 where nothing is said."""
+"""What fills the room that an array of a task does not need; 0 where nothing is said."""
 
 
 def stack(problems: Sequence[Problem]) -> Problem:
@@ -40,8 +41,8 @@ def stack(problems: Sequence[Problem]) -> Problem:
     if any(isinstance(task, Hierarchy) for task in tasks):
         tasks = [_as_hierarchy(task) for task in tasks]
         _check_nodes(tasks)
-    levels: Level = jax.tree.map(jnp.asarray, grid.stack_levels([problem.level for problem in problems]))
-    return Problem.unchecked(level=levels, task=_stack(tasks, type(tasks[0])))
+    levels = stacked([problem.level for problem in problems], surface_for(problems[0]).domain.padding)
+    return jax.tree.map(jnp.asarray, Problem.unchecked(level=levels, task=stacked(tasks, PADDING)))
 
 
 def _as_hierarchy(task: RewardMachine | Hierarchy) -> Hierarchy:
@@ -66,25 +67,6 @@ def _check_nodes(tasks: Sequence[Hierarchy]) -> None:
             f"together these tasks need {machines} machines x {states} states: at most {MAX_NODES} are possible in one "
             "batch, so play them in several, or flatten them"
         )
-
-
-def _stack(structs: Sequence[Any], kind: Any) -> Any:
-    return kind.unchecked(**{
-        field.name: jnp.asarray(
-            _padded([np.asarray(getattr(s, field.name)) for s in structs], PADDING.get(field.name, 0))
-        )
-        for field in fields(kind)
-    })  # fmt: skip
-
-
-def _padded(arrays: Sequence[np.ndarray], filling: int) -> np.ndarray:
-    """Arrays of any sizes in one, each in the first corner of its place."""
-    shape = np.max([array.shape for array in arrays], axis=0, initial=0).astype(int)
-    result = np.full((len(arrays), *shape), filling, arrays[0].dtype)
-    for number, array in enumerate(arrays):
-        place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
-        result[place] = array
-    return result
 
 
 # Problems as files: `load`, `load_level`, `load_task`, `save`.
@@ -173,9 +155,21 @@ def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
 
 def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
-        return store.load_bulk(path).named(str(path))
+        return named(load_bulk(path), str(path))
     documents = read_documents(path)
     return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
+
+
+def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
+    """The problems of a bulk file, one by one."""
+    leaves, tree = jax.tree.flatten(bulk.problems)
+    rows = zip(*(list(np.asarray(leaf)) for leaf in leaves), strict=True)
+    bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
+    notes = bulk.notes or ("",) * len(bulk)
+    return [
+        NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
+        for problem, name, tags, note in zip(bare, bulk.names, bulk.tags, notes, strict=True)
+    ]
 
 
 def _in_document(document: Document, name: str) -> Iterator[Reader]:

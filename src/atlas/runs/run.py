@@ -20,13 +20,13 @@ from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.evaluation.sets import Exam, HeldOut, obtain
 from atlas.fit import Hook, Moment, fit
-from atlas.runs.checkpoints import RATE, Checkpoints, blank_table, from_table, to_table
+from atlas.runs.checkpoints import RATE, Checkpoints
 from atlas.runs.display import Rates, display, rates
 from atlas.runs.folder import RunError, RunFolder
 from atlas.runs.hosts import Team
 from atlas.runs.metrics import JsonLines, Sink
 from atlas.runs.snapshots import Snapshots, forget_after
-from atlas.runs.store import remember_compiled, write_whole
+from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.training import Trainer, TrainState
 from atlas.ued.curriculum import Observer
 
@@ -201,9 +201,9 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
         return state
     from jax.experimental import multihost_utils
 
-    table = blank_table(shapes) if state is None else to_table(state)
+    table = blank_arrays(shapes) if state is None else to_arrays(state)
     received: Any = multihost_utils.broadcast_one_to_all(table, is_source=team.leads)
-    return from_table({name: np.asarray(array) for name, array in received.items()}, shapes)
+    return from_arrays({name: np.asarray(array) for name, array in received.items()}, shapes)
 
 
 def _steps(config: Config, state: TrainState) -> int:

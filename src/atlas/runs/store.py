@@ -1,6 +1,7 @@
-"""Many problems in one compressed file (npz): arrays, the settings and seed they were drawn with, and a content hash.
+"""Arrays by name with a JSON header in one file (npz): written whole or not at all, checked against its hash when read.
 
-Nothing in such a file is ever executed: it holds arrays of numbers and one JSON header.
+Policies, sets of problems, held-out problems and snapshots are files of this kind. Nothing in them is ever executed.
+This module loads without JAX.
 """
 
 import hashlib
@@ -8,155 +9,82 @@ import io
 import json
 import os
 import tempfile
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError
-from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.rm import RewardMachine
-from atlas.types import About, NamedProblem, Problem
 
-# Files that appear whole or not at all.
+Arrays = dict[str, np.ndarray]
+Tree = TypeVar("Tree")
 
 
 def write_whole(path: Path | str, content: bytes | str) -> None:
-    """Write a file under a passing name, then give it its own: readers never see half of it."""
+    """Write a file under a temporary name, then rename it: readers never see half of it."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    handle, passing = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(passing, 0o666 & ~_umask())
-        os.replace(passing, path)
+        mask = os.umask(0)  # it can only be read by setting it
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
     except BaseException:
-        os.unlink(passing)
+        os.unlink(temporary)
         raise
 
 
-def _umask() -> int:
-    """The mode bits that new files lack here; it can only be read by setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+class Format(NamedTuple):
+    """A kind of file: what its header says, and what messages call it."""
+
+    name: str
+    version: int
+    words: str
 
 
-# Many problems in one compressed file (npz): arrays, the settings and seed they were drawn with, and a content hash.
-#
-# Nothing in such a file is ever executed: it holds arrays of numbers and one JSON header.
-
-VERSION: Final = 1
-FORMAT: Final = "atlas problems"
-TASKS: Final[dict[str, type]] = {"machine": RewardMachine, "hierarchy": Hierarchy}
+PROBLEMS: Final = Format("atlas problems", 1, "file of ATLAS problems")
+PARAMETERS: Final = Format("atlas parameters", 1, "file of parameters")
 
 
-@dataclass(frozen=True, eq=False)
-class Bulk:
-    """Problems of one size, batched, and where they came from."""
-
-    problems: Problem
-    settings: Any
-    """Plain values: what `settings.to_plain` makes of a config."""
-    seed: int
-    names: tuple[str, ...]
-    tags: tuple[tuple[str, ...], ...]
-    content: str
-    """SHA-256 of all of the above."""
-    notes: tuple[str, ...] = ()
-    """What there is to say about each problem; empty if nothing was said of any."""
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def named(self, source: str = "") -> list[NamedProblem]:
-        """One by one."""
-        leaves, tree = jax.tree.flatten(self.problems)
-        columns = [list(np.asarray(leaf)) for leaf in leaves]
-        bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
-        notes = self.notes or ("",) * len(self)
-        return [
-            NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
-            for problem, name, tags, note in zip(bare, self.names, self.tags, notes, strict=True)
-        ]
-
-
-def save_bulk(
-    problems: Problem,
-    path: Path | str,
-    settings: Any,
-    seed: int,
-    names: Sequence[str] = (),
-    tags: Sequence[Sequence[str]] = (),
-    notes: Sequence[str] = (),
-) -> str:
-    """Write batched problems; returns the content hash. Problems without a name are numbered from 0."""
-    count = len(problems.level.cells)
-    arrays = _arrays(problems)
-    header = {
-        "format": FORMAT,
-        "version": VERSION,
-        "task": next(name for name, kind in TASKS.items() if isinstance(problems.task, kind)),
-        "settings": settings,
-        "seed": seed,
-        "names": list(names) or [f"{i:0{len(str(count - 1))}d}" for i in range(count)],
-        "tags": [list(t) for t in tags] or [[] for _ in range(count)],
-    }
-    header |= {"notes": list(notes)} if notes else {}
-    if not len(header["names"]) == len(header["tags"]) == len(header.get("notes", header["names"])) == count:
-        raise AtlasError(f"{path}: {count} problems need as many names, tags and notes")
+def write(path: Path | str, kind: Format, arrays: Arrays, header: dict[str, Any], compress: bool = True) -> str:
+    """Write arrays and a header of plain values; returns the content hash."""
+    header = {"format": kind.name, "version": kind.version, **header}
     content = _hash(header, arrays)
-    buffer = io.BytesIO()
     stored: dict[str, Any] = arrays | {"header": np.array(json.dumps(header | {"sha256": content}))}
-    np.savez_compressed(buffer, **stored)
+    buffer = io.BytesIO()
+    (np.savez_compressed if compress else np.savez)(buffer, **stored)
     write_whole(path, buffer.getvalue())
     return content
 
 
-def load_bulk(path: Path | str) -> Bulk:
-    """Read batched problems; a file that was damaged or changed is refused."""
-    header, arrays = _read(Path(path))
-    content = header.pop("sha256", None)
-    if header.get("format") != FORMAT:
-        raise AtlasError(f"{path}: not a file of ATLAS problems")
-    if header.get("version") != VERSION:
-        raise AtlasError(f"{path}: version {header.get('version')} of the format; this ATLAS reads version {VERSION}")
-    if content != _hash(header, arrays):
+def read(path: Path | str, kind: Format) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a file; one that was damaged or changed is refused."""
+    content = Path(path).read_bytes()
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = dict(json.loads(str(arrays.pop("header"))))
+    except Exception as error:  # a damaged archive raises almost anything
+        raise AtlasError(f"{path}: not a readable {kind.words} ({error})") from None
+    if header.get("format") != kind.name:
+        raise AtlasError(f"{path}: not a {kind.words}")
+    if header.get("version") != kind.version:
+        found = header.get("version")
+        raise AtlasError(f"{path}: version {found} of the format; this ATLAS reads version {kind.version}")
+    bare = {name: value for name, value in header.items() if name != "sha256"}
+    # Files of parameters had no hash at first.
+    if header.get("sha256") != _hash(bare, arrays) and (kind is PROBLEMS or "sha256" in header):
         raise AtlasError(f"{path}: the content does not match its hash: the file was damaged or changed")
-    level, task = (_struct(kind, part, arrays) for kind, part in ((Level, "level"), (TASKS[header["task"]], "task")))
-    return Bulk(
-        problems=Problem(level=level, task=task),
-        settings=header["settings"],
-        seed=header["seed"],
-        names=tuple(header["names"]),
-        tags=tuple(map(tuple, header["tags"])),
-        content=content,
-        notes=tuple(header.get("notes", ())),
-    )
+    return header, arrays
 
 
-def _arrays(problems: Problem) -> dict[str, np.ndarray]:
-    """Every field under its dotted name."""
-    return {
-        f"{part}.{field.name}": np.asarray(getattr(half, field.name))
-        for part, half in (("level", problems.level), ("task", problems.task))
-        for field in fields(half)
-    }
-
-
-def _struct(kind: Any, part: str, arrays: dict[str, np.ndarray]) -> Any:
-    return kind.unchecked(**{f.name: jnp.asarray(arrays[f"{part}.{f.name}"]) for f in fields(kind)})
-
-
-def _hash(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
+def _hash(header: dict[str, Any], arrays: Arrays) -> str:
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -165,17 +93,131 @@ def _hash(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        return json.loads(str(arrays.pop("header"))), arrays
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise AtlasError(f"{path}: not a readable file of ATLAS problems ({error})") from None
+# Trees as arrays by name
+
+
+def to_arrays(tree: Any) -> Arrays:
+    """A copy of every leaf by its name in the tree; random keys as their raw data.
+
+    It must be a copy: the training step reuses the memory of the state it is given.
+    """
+    import jax
+
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    raw = ((path, jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in leaves)
+    return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in raw}
+
+
+def from_arrays(arrays: Arrays, like: Tree) -> Tree:
+    """The inverse of `to_arrays`, for a tree whose leaves have these names, shapes and types."""
+    import jax
+
+    def leaf(path: Any, expected: Any) -> Any:
+        array = jax.numpy.array(arrays[jax.tree_util.keystr(path)])
+        return jax.random.wrap_key_data(array) if _is_key(expected) else array
+
+    return jax.tree_util.tree_map_with_path(leaf, like)
+
+
+def blank_arrays(like: Any) -> Arrays:
+    """Zeros in place of the leaves of a tree of shapes."""
+    import jax
+
+    def blank(leaf: Any) -> np.ndarray:
+        raw = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+        return np.zeros(raw.shape, raw.dtype)
+
+    return to_arrays(jax.tree.map(blank, like))
+
+
+def _is_key(leaf: Any) -> bool:
+    import jax
+
+    return bool(jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key))
+
+
+# Many problems in one file
+
+
+@dataclass(frozen=True, eq=False)
+class Bulk:
+    """Problems of one size, batched, and where they came from."""
+
+    problems: Any
+    """A `Problem` whose leaves have a row for each."""
+    settings: Any
+    """Plain values: what `settings.to_plain` makes of a config."""
+    seed: int
+    names: tuple[str, ...]
+    tags: tuple[tuple[str, ...], ...]
+    content: str
+    """The content hash of the file."""
+    notes: tuple[str, ...] = ()
+    """A note on each problem; empty if there are none."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def save_bulk(
+    problems: Any,
+    path: Path | str,
+    settings: Any,
+    seed: int,
+    names: Sequence[str] = (),
+    tags: Sequence[Sequence[str]] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """Write batched problems; returns the content hash. Problems without a name are numbered from 0."""
+    arrays = {name.removeprefix("."): array for name, array in to_arrays(problems).items()}
+    count = len(next(iter(arrays.values())))
+    header = {
+        "task": next(name for name, kind in _task_types().items() if isinstance(problems.task, kind)),
+        "settings": settings,
+        "seed": seed,
+        "names": list(names) or [f"{i:0{len(str(count - 1))}d}" for i in range(count)],
+        "tags": [list(t) for t in tags] or [[] for _ in range(count)],
+    }
+    header |= {"notes": list(notes)} if notes else {}
+    if not len(header["names"]) == len(header["tags"]) == len(header.get("notes", header["names"])) == count:
+        raise AtlasError(f"{path}: {count} problems need as many names, tags and notes")
+    return write(path, PROBLEMS, arrays, header)
+
+
+def load_bulk(path: Path | str) -> Bulk:
+    """Read batched problems; a file that was damaged or changed is refused."""
+    import jax
+
+    from atlas.domains.minigrid.grid import Level
+    from atlas.types import Problem
+
+    def struct(kind: Any, part: str) -> Any:
+        return kind.unchecked(**{f.name: jax.numpy.asarray(arrays[f"{part}.{f.name}"]) for f in fields(kind)})
+
+    header, arrays = read(path, PROBLEMS)
+    return Bulk(
+        problems=Problem(level=struct(Level, "level"), task=struct(_task_types()[header["task"]], "task")),
+        settings=header["settings"],
+        seed=header["seed"],
+        names=tuple(header["names"]),
+        tags=tuple(map(tuple, header["tags"])),
+        content=header["sha256"],
+        notes=tuple(header.get("notes", ())),
+    )
+
+
+def _task_types() -> dict[str, type]:
+    from atlas.tasks.hrm import Hierarchy
+    from atlas.tasks.rm import RewardMachine
+
+    return {"machine": RewardMachine, "hierarchy": Hierarchy}
+
+
+# What is kept between processes
 
 
 def cache_folder() -> Path:
-    """Where ATLAS keeps what it would otherwise have to make again."""
+    """The folder for whatever can be made again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas"
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, dynamics, grid, text
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import ACTIONS, Level
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError, nearest
 from atlas.student.network import Observation, Params, Student
 from atlas.tasks import rm
@@ -30,7 +30,7 @@ from atlas.world import World, WorldState
 
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
 
-STEP_LIMIT: Final = DomainConfig().step_limit
+STEP_LIMIT: Final = MinigridConfig().step_limit
 NO_LIMIT: Final = np.iinfo(np.int32).max
 """For the compiled world: an episode counts for itself, so that all limits share one program."""
 Action = SupportsIndex | str
@@ -197,7 +197,7 @@ def task_state_name(task: RewardMachine | Hierarchy, state: Any) -> str:
 def _compiled(flat: bool) -> tuple[Any, Any, Any]:
     """The formalism of a kind of task, and `reset` and `step` of its world, compiled once for each size of problem."""
     formalism = (RewardMachines if flat else Hierarchies)(sample=_no_sampler)
-    world = World(Minigrid(DomainConfig()), formalism, step_limit=NO_LIMIT)
+    world = World(Minigrid(MinigridConfig()), formalism, step_limit=NO_LIMIT)
     return formalism, jax.jit(world.reset), jax.jit(world.step)
 
 

@@ -46,10 +46,12 @@ from atlas.vocabulary import REJECTED
 
 # From the cells in sight to features, arranged as matrix products.
 #
-# A cell is a byte, `8 * kind + colour`; its two embeddings are concatenated. On CPUs the gradients of lookups
+# A cell is a byte with one or several fields (in Minigrid kind and colour); their embeddings are concatenated. On
+# CPUs the gradients of lookups
 # (scatter) and of convolutions are many times slower than the same maths as products, so
 #
-# - the embedding is folded into the first layer: a cell is a row of bits (its kind, its colour) and the first kernel is
+# - the embedding is folded into the first layer: a cell is a row of bits (one-hot codes of its fields) and the first
+# kernel is
 #   multiplied by the embedding tables beforehand;
 # - a 2x2 convolution is a product of concatenated 2x2 patches with the kernel;
 # - samples go through the convolutions a few hundred at a time and are computed again in the backward pass: the patches
@@ -66,28 +68,28 @@ class Cells:
 
     rows: int
     cols: int
-    kinds: int
-    colours: int
+    fields: tuple[int, ...]
+    """How many values each field of a cell's byte takes; the last field has the lowest bits."""
 
 
 class View(Struct):
     """Parameters of the view encoder."""
 
-    kinds: Float32[Array, "kinds embedding"]
-    colours: Float32[Array, "colours embedding"]
+    embeddings: tuple[Float32[Array, "_values embedding"], ...]
+    """One table for each field of a cell."""
     layers: tuple[Dense, ...]
     """Three convolutions (kernels of 2 * 2 * inputs rows), or one layer over the whole view."""
 
 
 def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
     """Random parameters."""
-    widths = (2 * config.embedding, *config.filters)
+    inside = len(cells.fields) * config.embedding
+    widths = (inside, *config.filters)
     shapes = [(4 * inputs, outputs) for inputs, outputs in pairwise(widths)]
     if config.view == "dense":
-        shapes = [(cells.rows * cells.cols * 2 * config.embedding, config.view_width)]
+        shapes = [(cells.rows * cells.cols * inside, config.view_width)]
     return View(
-        kinds=table(normals, cells.kinds, config.embedding),
-        colours=table(normals, cells.colours, config.embedding),
+        embeddings=tuple(table(normals, values, config.embedding) for values in cells.fields),
         layers=tuple(linear(orthogonal(normals, GAIN, *shape)) for shape in shapes),
     )
 
@@ -110,36 +112,33 @@ def encode_view(
     return features.reshape(*lead, -1)
 
 
-def _bits(
-    view: UInt8[Array, "samples rows cols"], kinds: int, colours: int
-) -> Float32[Array, "samples rows cols bits"]:
-    """Each cell as the one-hot of its kind beside the one-hot of its colour."""
-    kind, colour = view >> 3, view & 7
-    parts = [
-        value[..., None] == jnp.arange(count, dtype=jnp.uint8)[None, None, None]
-        for value, count in ((kind, kinds), (colour, colours))
-    ]
-    return jnp.concatenate(parts, -1).astype(jnp.float32)
+def _bits(view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]) -> Float32[Array, "samples rows cols bits"]:
+    """Each cell as the one-hot codes of its fields, side by side."""
+    parts, shift = [], 0
+    for values in reversed(fields):
+        width = (values - 1).bit_length()
+        value = (view >> shift) & ((1 << width) - 1)
+        parts.append(value[..., None] == jnp.arange(values, dtype=jnp.uint8)[None, None, None])
+        shift += width
+    return jnp.concatenate(parts[::-1], -1).astype(jnp.float32)
 
 
 def _folded(params: View) -> Floats:
     """The first kernel with the embeddings multiplied in: its rows are bits of cells instead of embeddings."""
-    embedding, outputs = params.kinds.shape[1], params.layers[0].kernel.shape[1]
-    by_cell = params.layers[0].kernel.reshape(-1, 2, embedding, outputs)
-    parts = [
-        jnp.einsum("ke,ceo->cko", codes, by_cell[:, part]) for part, codes in enumerate((params.kinds, params.colours))
-    ]
+    embedding, outputs = params.embeddings[0].shape[1], params.layers[0].kernel.shape[1]
+    by_cell = params.layers[0].kernel.reshape(-1, len(params.embeddings), embedding, outputs)
+    parts = [jnp.einsum("ke,ceo->cko", codes, by_cell[:, part]) for part, codes in enumerate(params.embeddings)]
     return jnp.concatenate(parts, 1).reshape(-1, outputs)
 
 
 def _encode_dense(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
-    bits = _bits(view, len(params.kinds), len(params.colours)).reshape(len(view), -1)
+    bits = _bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
     return jax.nn.relu(plus(product(bits, _folded(params), dtype), params.layers[0].bias))
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
     first = params.layers[0].replace(kernel=_folded(params))
-    x = _bits(view, len(params.kinds), len(params.colours))
+    x = _bits(view, tuple(map(len, params.embeddings)))
     for layer in (first, *params.layers[1:]):
         x = jax.nn.relu(dense(layer, _patches(x), dtype))
     return x.reshape(len(view), -1)

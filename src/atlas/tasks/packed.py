@@ -106,6 +106,24 @@ def unstack(batch: PackedTask) -> list[machine.Task]:
     return [machine.untabulate(machine.Tables(*row)) for row in rows]
 
 
+def flattened(batch: PackedTask) -> PackedTask:
+    """A batch with its tasks flattened on the host, in sizes that are powers of two so that few shapes are compiled.
+
+    A task whose flat form is too large becomes one that is never accepted.
+    """
+    if getattr(batch, "call", None) is None:
+        return batch
+    tasks = []
+    for task in unstack(PackedTask.unchecked(**vars(batch))):
+        try:
+            tasks.append(machine.flatten(task))
+        except AtlasError:
+            tasks.append(machine.flat_task([]))
+    sizes = zip(*map(machine.natural_size, tasks), strict=True)
+    _, states, edges, literals, _, _ = (1 << (max(column) - 1).bit_length() for column in sizes)
+    return stack(tasks, TaskSize(1, min(states, MAX_STATES), edges, literals))
+
+
 def _tables(task: PackedTask) -> machine.Tables:
     leaves = [getattr(task, field.name) for field in fields(task)]
     arrays: Any = [None if leaf is None else np.asarray(leaf) for leaf in leaves]

@@ -16,11 +16,12 @@ from jax import Array
 from jaxtyping import Bool
 
 from atlas.config import Config
+from atlas.domains import surface_of
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.edits import BEFORE
-from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects, door_places
-from atlas.domains.minigrid.solver.relaxed import flattened, relaxed
+from atlas.domains.minigrid.grid import COLOURS, KINDS, count_objects
 from atlas.problems import PRECEDING, SUCCEEDING, edit_names
+from atlas.tasks import packed
 from atlas.tasks.edits import END, MACHINE_FACTOR, START
 from atlas.tasks.names import machine_name
 from atlas.tasks.rewards import Paths, count_paths
@@ -143,10 +144,10 @@ class Observer:
     def __init__(self, config: Config, trainer: Trainer, world: World) -> None:
         self.teacher = trainer.teacher
         self.edit_names = edit_names(world.domain, world.formalism)
-        locks = max(len(door_places(rooms)) for rooms in config.domain.rooms)
+        screen = surface_of(config.domain.name).screen(config.domain)
         self._priorities = jax.jit(partial(_priorities, config=config))
         self._propose = jax.jit(lambda key: self.teacher.supply.sample(key, SAMPLE))
-        self._inspect = jax.jit(partial(_inspect, locks=locks))
+        self._inspect = jax.jit(partial(_inspect, screen=screen))
 
     def look(self, teacher_state: Any, number: int) -> Curriculum:
         """The problems that may be replayed; none while the buffer is empty. `number` is the seed for a teacher
@@ -198,16 +199,16 @@ class Observer:
 
     def _look_into(self, seen: Curriculum, chosen: np.ndarray) -> tuple[np.ndarray, Paths]:
         problems = jax.tree.map(lambda x: x[chosen], seen.problems)
-        return _host(self._inspect(flattened(problems), problems.task))
+        return _host(self._inspect(problems.replace(task=packed.flattened(problems.task)), problems.task))
 
 
 def _priorities(records: Any, clock: Array, config: Config) -> Array:
     return priorities(records, clock, config.teacher.buffer)  # type: ignore[union-attr]
 
 
-def _inspect(flat: Problem, tasks: Task, locks: int) -> tuple[Bool[Array, "batch"], Paths]:
-    """Whether the relaxed check passes each problem, of which the flat form is given too, and the paths of its task."""
-    return jax.lax.map(lambda pair: (relaxed(pair[0], locks), count_paths(pair[1])), (flat, tasks), batch_size=AT_ONCE)
+def _inspect(flat: Problem, tasks: Task, screen: Callable[[Problem], Array]) -> tuple[Bool[Array, "batch"], Paths]:
+    """Whether the relaxed check passes each problem, given with a flat task, and the paths of the task itself."""
+    return jax.lax.map(lambda pair: (screen(pair[0]), count_paths(pair[1])), (flat, tasks), batch_size=AT_ONCE)
 
 
 def _host(tree: Any) -> Any:

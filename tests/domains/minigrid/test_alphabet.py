@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, dynamics
 from atlas.domains.minigrid.alphabet import IDS, NAMES, VOCABULARY
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import CELL_NAMES, DOORS, MOVABLE, cell
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from twins import labels
 from twins.random_states import random_states
@@ -294,7 +294,7 @@ def test_features_tell_propositions_apart() -> None:
 
 
 def _names_allowed(**settings: tuple[str, ...]) -> set[str]:
-    return {NAMES[i] for i in np.flatnonzero(Minigrid(DomainConfig(**settings)).mask)}
+    return {NAMES[i] for i in np.flatnonzero(Minigrid(MinigridConfig(**settings)).mask)}
 
 
 def test_all_propositions_are_allowed_by_default() -> None:

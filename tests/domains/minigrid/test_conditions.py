@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.alphabet import IDS, NAMES
 from atlas.domains.minigrid.grid import BALL, BLUE, CELL_NAMES, DOORS, MOVABLE, NOTHING, RED, as_cell, cell
 from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, possible
+from atlas.domains.minigrid.settings import MinigridConfig
 from rules import count_objects, level_rules
 
-CONFIG = DomainConfig()
+CONFIG = MinigridConfig()
 NUM = 256
 COLOURS = ("red", "green", "blue", "purple", "yellow", "gray")
 
@@ -126,7 +126,7 @@ def test_mentioned_objects_lie_anywhere(sample_for):
 
 
 def test_what_does_not_fit_is_left_out():
-    config = DomainConfig(rooms=(1,))
+    config = MinigridConfig(rooms=(1,))
     props = jnp.array([IDS[f"front_ball_{c}"] for c in COLOURS] + [IDS["front_door_red_open"]])
     level = jax.device_get(jax.jit(level_sampler_for(config))(jax.random.key(0), props))
     level_rules(level, config)

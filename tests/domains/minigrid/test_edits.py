@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.config import DomainConfig, ObjectRanges
 from atlas.domains.minigrid.edits import level_edits
 from atlas.domains.minigrid.grid import (
     BALL,
@@ -23,9 +22,10 @@ from atlas.domains.minigrid.grid import (
     cell,
     door_places,
 )
+from atlas.domains.minigrid.settings import MinigridConfig, ObjectRanges
 from rules import count_objects, level_rules
 
-CONFIG = DomainConfig()
+CONFIG = MinigridConfig()
 KEYS = 256
 
 
@@ -142,14 +142,14 @@ def test_objects_move_anywhere_free():
 
 
 def test_edits_stay_among_the_room_counts_in_use():
-    config = DomainConfig(rooms=(1, 4, 6))
+    config = MinigridConfig(rooms=(1, 4, 6))
     assert not applicable("add_rooms", level(1, (3, 3), things=[(1, 1)]), config)
     assert not applicable("remove_rooms", level(4, (3, 3)), config)
     assert applicable("remove_rooms", level(6, (3, 3)), config)
 
 
 def test_growing_respects_other_limits():
-    config = DomainConfig(objects=ObjectRanges(two_rooms=(4, 5)))
+    config = MinigridConfig(objects=ObjectRanges(two_rooms=(4, 5)))
     few, enough = level(1, (3, 3), things=[(1, 1)]), level(1, (3, 3), things=[(1, 1), (1, 2), (1, 3)])
     many = level(1, (3, 3), things=[(1, c) for c in range(1, 6)])
     assert [applicable("add_rooms", each, config) for each in (few, enough, many)] == [False, True, False]

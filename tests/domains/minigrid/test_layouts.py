@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from atlas.config import DomainConfig, ObjectRanges
 from atlas.domains.minigrid.grid import (
     FLOOR_CELL,
     OUTSIDE_CELL,
@@ -16,6 +15,7 @@ from atlas.domains.minigrid.grid import (
     object_limits,
     size_of,
 )
+from atlas.domains.minigrid.settings import MinigridConfig, ObjectRanges
 from atlas.settings import ConfigError
 
 SIZES = {1: (7, 7), 2: (7, 13), 4: (13, 13), 6: (13, 19), 9: (19, 19)}
@@ -66,13 +66,13 @@ def test_smaller_levels_sit_at_the_top_left():
 
 
 def test_arrays_are_as_large_as_the_largest_level():
-    assert grid_shape(DomainConfig()) == (13, 19)
-    assert grid_shape(DomainConfig(rooms=(2, 1))) == (7, 13)
-    assert grid_shape(DomainConfig(rooms=(9,))) == (19, 19)
+    assert grid_shape(MinigridConfig()) == (13, 19)
+    assert grid_shape(MinigridConfig(rooms=(2, 1))) == (7, 13)
+    assert grid_shape(MinigridConfig(rooms=(9,))) == (19, 19)
 
 
 def test_tables_agree_with_the_functions():
-    table = layouts(DomainConfig())
+    table = layouts(MinigridConfig())
     for rooms in (1, 2, 4, 6):
         assert (table.blank[rooms] == blank(rooms, table.shape)).all()
         cells = np.full(table.nowhere + 1, WALL_CELL)
@@ -85,6 +85,6 @@ def test_tables_agree_with_the_functions():
 
 
 def test_limits_are_those_of_the_settings():
-    assert object_limits(DomainConfig()) == {0: (1, 30), 1: (1, 5), 2: (1, 10), 4: (4, 15), 6: (7, 20), 9: (12, 30)}
+    assert object_limits(MinigridConfig()) == {0: (1, 30), 1: (1, 5), 2: (1, 10), 4: (4, 15), 6: (7, 20), 9: (12, 30)}
     with pytest.raises(ConfigError, match="one_room"):
         ObjectRanges(one_room=(1, 25))

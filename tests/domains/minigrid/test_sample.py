@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.config import DomainConfig, ObjectRanges
 from atlas.domains.minigrid.grid import DOORS, FLOOR, MOVABLE, door_places, object_limits
 from atlas.domains.minigrid.sample import Bounds, level_sampler, minimal_bounds
+from atlas.domains.minigrid.settings import MinigridConfig, ObjectRanges
 from rules import count_objects, level_rules
 
-CONFIG = DomainConfig()
+CONFIG = MinigridConfig()
 NUM = 4096
 
 
@@ -102,9 +102,9 @@ def test_minimal_levels_keep_the_array_size(levels, sample_within):
 @pytest.mark.parametrize(
     "config",
     [
-        DomainConfig(rooms=(9,)),
-        DomainConfig(rooms=(2,), colours=("gray", "red"), types=("key",), door_states=("locked",)),
-        DomainConfig(rooms=(1, 4), objects=ObjectRanges(one_room=(24, 24), four_rooms=(10, 30))),
+        MinigridConfig(rooms=(9,)),
+        MinigridConfig(rooms=(2,), colours=("gray", "red"), types=("key",), door_states=("locked",)),
+        MinigridConfig(rooms=(1, 4), objects=ObjectRanges(one_room=(24, 24), four_rooms=(10, 30))),
     ],
     ids=["nine", "narrow", "crowded"],
 )

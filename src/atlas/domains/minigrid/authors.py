@@ -14,8 +14,8 @@ import yaml
 
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.text import ARROWS, OBJECT_LETTERS, Agent, LevelTextError, make_level
-from atlas.errors import AtlasError
+from atlas.domains.minigrid.text import ARROWS, OBJECT_LETTERS, Agent, make_level
+from atlas.errors import AtlasError, LevelTextError
 from atlas.runs.documents import Document, read_documents
 
 LEVEL_KEYS: Final = ("obj_grid", "col_grid")

@@ -1,17 +1,19 @@
 """Minigrid as a domain: the settings bound to the functions."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int, Key, UInt8
+from jaxtyping import Bool, Int, Int32, Key, UInt8
 
-from atlas.config import DomainConfig
 from atlas.domains.minigrid import alphabet, dynamics, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.edits import level_edits
-from atlas.domains.minigrid.grid import ACTIONS, COLOURS, Level, State
+from atlas.domains.minigrid.grid import ACTIONS, COLOURS, KINDS, OUTSIDE_CELL, VIEW, Level, State, count_objects
 from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, minimal_bounds
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.types import Edit
 
 
@@ -19,10 +21,13 @@ from atlas.types import Edit
 class Minigrid:
     """Levels of rooms, doors and objects."""
 
-    config: DomainConfig
+    config: MinigridConfig
 
-    num_actions = len(ACTIONS)
+    actions = ACTIONS
     vocabulary = alphabet.VOCABULARY
+    view_shape = (VIEW, VIEW)
+    view_fields = (len(KINDS), len(COLOURS))
+    padding = MappingProxyType({"cells": OUTSIDE_CELL})
 
     @property
     def mask(self) -> np.ndarray:
@@ -33,6 +38,15 @@ class Minigrid:
     def edits(self) -> tuple[Edit[Level], ...]:
         """Changes of levels, each a row."""
         return level_edits(self.config)
+
+    @property
+    def strata(self) -> tuple[str, tuple[int, ...]]:
+        """Solve rates are told by number of rooms."""
+        return "rooms", tuple(self.config.rooms)
+
+    def measure(self, level: Level) -> dict[str, Int32[Array, ""]]:
+        """Rooms (0 in free-form levels) and objects, doors included."""
+        return {"rooms": level.rooms.astype(jnp.int32), "objects": count_objects(level.cells)}
 
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""
@@ -71,21 +85,21 @@ class Minigrid:
         return dynamics.as_level(state)
 
 
-def allowed(config: DomainConfig) -> np.ndarray:
+def allowed(config: MinigridConfig) -> np.ndarray:
     """`bool[889]`: which propositions are about objects that the settings allow."""
     states = _door_states(config)
     fits = {thing: _allows(config, states, thing) for thing in alphabet.DESCRIPTORS}
     return np.array([all(fits[thing] for thing in about.objects) for about in PROPOSITIONS])
 
 
-def _allows(config: DomainConfig, states: set[str], thing: Descriptor) -> bool:
+def _allows(config: MinigridConfig, states: set[str], thing: Descriptor) -> bool:
     colour = thing.colour == ANY_COLOUR or COLOURS[thing.colour] in config.colours
     if TYPES[thing.type] == "door":
         return colour and (thing.state == ANY_STATE or DOOR_STATES[thing.state] in states)
     return colour and TYPES[thing.type] in config.types
 
 
-def _door_states(config: DomainConfig) -> set[str]:
+def _door_states(config: MinigridConfig) -> set[str]:
     """The states doors can be in sooner or later: they open and close, but only a key opens a locked one."""
     given: set[str] = set(config.door_states)
     opens = given != {"locked"} or "key" in config.types

@@ -16,7 +16,6 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int16, Int32, Key, UInt8, UInt32
 
 from atlas.chance import WORD, below, edit_draws, pack_rows, pick, pick_bit, pick_cell
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.grid import (
     DOORS,
     FLOOR_CELL,
@@ -31,6 +30,7 @@ from atlas.domains.minigrid.grid import (
     layouts,
 )
 from atlas.domains.minigrid.sample import door_cells, movable_cells
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.types import Edit
 
 # Growing and shrinking a level by a row or a column of rooms: 1 - 2 - 4 - 6 - 9, alternately across and down.
@@ -194,7 +194,7 @@ class Palette:
     doors: UInt8[Array, "doors"]
 
 
-def level_edits(config: DomainConfig) -> tuple[Edit[Level], ...]:
+def level_edits(config: MinigridConfig) -> tuple[Edit[Level], ...]:
     """The table of level edits under these settings."""
     palette = Palette(layouts(config), jnp.asarray(movable_cells(config)), jnp.asarray(door_cells(config)))
     rows: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (

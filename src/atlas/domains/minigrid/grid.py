@@ -4,17 +4,17 @@ Rooms are INSIDE x INSIDE, in a grid of rooms, with one wall between two of them
 Everything else follows from ROOM_GRID. Tables are indexed by the number of rooms itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Int8, UInt8
 
-from atlas.config import DomainConfig
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.struct import Struct
 
 # Cells, levels and states: the data of Minigrid.
@@ -80,6 +80,8 @@ class Level(Struct):
     Arrays are padded to a static size with "outside"; smaller levels sit at the top left.
     """
 
+    domain: ClassVar[str] = "minigrid"
+
     cells: UInt8[Array, "rows cols"]
     position: Int8[Array, "2"]
     """Row and column of the agent; the cell there is floor or an open door."""
@@ -119,17 +121,6 @@ def as_cell(code: int) -> UInt8[Array, ""]:
 def count_objects(cells: Array | np.ndarray) -> Any:
     """`uint8[…, rows, cols]` to `int32[…]`: objects in each grid, doors included; on the host or the device."""
     return (cells >> 3 >= MOVABLE[0]).sum((-2, -1), dtype=np.int32)
-
-
-def stack_levels(levels: Sequence[Level]) -> Level:
-    """A batch of levels on the host, padded with "outside" to the largest."""
-    shapes = [level.cells.shape for level in levels]
-    cells = np.full((len(levels), *np.max(shapes, axis=0)), OUTSIDE_CELL, np.uint8)
-    for row, (level, (rows, cols)) in enumerate(zip(levels, shapes, strict=True)):
-        cells[row, :rows, :cols] = level.cells
-    others = [name for name in vars(levels[0]) if name != "cells"]
-    stacked = {name: np.stack([np.asarray(getattr(level, name)) for level in levels]) for name in others}
-    return Level.unchecked(cells=cells, **stacked)
 
 
 # The one table of sizes, walls, doors and object limits that the sampler and the edits share.
@@ -194,13 +185,13 @@ def blank(rooms: int, shape: tuple[int, int] | None = None) -> np.ndarray:
     return cells
 
 
-def grid_shape(config: DomainConfig) -> tuple[int, int]:
+def grid_shape(config: MinigridConfig) -> tuple[int, int]:
     """The static size of arrays that hold every level of these settings."""
     rows, cols = zip(*map(size_of, config.rooms), strict=True)
     return max(rows), max(cols)
 
 
-def object_limits(config: DomainConfig) -> dict[int, tuple[int, int]]:
+def object_limits(config: MinigridConfig) -> dict[int, tuple[int, int]]:
     """Least and most objects, doors included, by number of rooms."""
     limits = config.objects
     return {
@@ -249,7 +240,7 @@ class Layouts:
 
 
 @lru_cache
-def layouts(config: DomainConfig) -> Layouts:
+def layouts(config: MinigridConfig) -> Layouts:
     """The table for these settings. Only rows of room counts that fit into their static size are filled."""
     shape = grid_shape(config)
     fitting = [n for n in ROOM_GRID if all(a <= b for a, b in zip(size_of(n), shape, strict=True))]

@@ -13,7 +13,6 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
 from atlas.chance import below, pick, subset
-from atlas.config import DomainConfig
 from atlas.domains.minigrid.alphabet import ANY_STATE, DESCRIPTORS, DOOR_TYPE, PROPOSITIONS, Descriptor
 from atlas.domains.minigrid.grid import (
     BALL,
@@ -30,6 +29,7 @@ from atlas.domains.minigrid.grid import (
     cell,
     layouts,
 )
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.struct import Struct
 
 # Drawing levels at random.
@@ -46,12 +46,12 @@ class Bounds(Struct):
     most: Int[Array, ""]
 
 
-def movable_cells(config: DomainConfig) -> np.ndarray:
+def movable_cells(config: MinigridConfig) -> np.ndarray:
     """`uint8[n]`: every movable object that the settings allow."""
     return np.array([cell(KINDS.index(t), COLOURS.index(c)) for t in config.types for c in config.colours], np.uint8)
 
 
-def door_cells(config: DomainConfig) -> np.ndarray:
+def door_cells(config: MinigridConfig) -> np.ndarray:
     """`uint8[n]`: every door that the settings allow."""
     kinds = [KINDS.index(f"door_{state}") for state in config.door_states]
     return np.array([cell(kind, COLOURS.index(c)) for kind in kinds for c in config.colours], np.uint8)
@@ -68,7 +68,7 @@ def minimal_bounds() -> Bounds:
     return Bounds(rooms=jnp.int32(1), least=jnp.int32(1), most=jnp.int32(1))
 
 
-def level_sampler(config: DomainConfig) -> Callable[[Key[Array, ""], Bounds | None], Level]:
+def level_sampler(config: MinigridConfig) -> Callable[[Key[Array, ""], Bounds | None], Level]:
     """`sample(key, bounds=None)`: a level by the settings, or within other bounds. Arrays have one size throughout."""
     table = layouts(config)
     movables, doors = jnp.asarray(movable_cells(config)), jnp.asarray(door_cells(config))
@@ -201,7 +201,7 @@ class Demand(Struct):
     door: Int32[Array, "doors"]
 
 
-def level_sampler_for(config: DomainConfig, minimal: bool = False) -> Callable[..., Level]:
+def level_sampler_for(config: MinigridConfig, minimal: bool = False) -> Callable[..., Level]:
     """`sample(key, props)`: a level that holds instances of all the mentioned propositions (-1: none).
 
     Unspecified attributes are drawn at random, one object may serve several propositions, the rest is filled up with

@@ -20,7 +20,7 @@ import numpy as np
 
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import FREE_FORM, FREE_FORM_OBJECTS, ROOM_GRID, Level, blank, door_places, size_of
-from atlas.errors import AtlasError, nearest
+from atlas.errors import AtlasError, LevelTextError, nearest
 
 MAX_ROWS, MAX_COLS = size_of(max(ROOM_GRID))
 MAX_OBJECTS: Final = FREE_FORM_OBJECTS[1]
@@ -50,15 +50,6 @@ _CELLS: Final = {text: code for code, text in CELL_TEXT.items()} | {"  ": grid.O
 _UNDER_AGENT: Final = {".": grid.FLOOR_CELL} | {
     letter: grid.cell(grid.DOOR_OPEN, colour) for colour, letter in enumerate(COLOUR_LETTERS)
 }
-
-
-class LevelTextError(AtlasError):
-    """A level that cannot be read: what is wrong, and where (counted from 1; 0 where no place is to blame)."""
-
-    def __init__(self, problem: str, line: int = 0, column: int = 0) -> None:
-        self.problem, self.line, self.column = problem, line, column
-        place = f"line {line}, column {column}: " if column else f"line {line}: " if line else ""
-        super().__init__(place + problem)
 
 
 class Agent(NamedTuple):

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import DomainConfig, TaskConfig
+from atlas.config import TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES, VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.sample import Bounds, level_sampler, possible
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.domains.minigrid.text import pad_level, parse_level
 from atlas.tasks import rm
@@ -96,7 +97,7 @@ def judge(problems: Problem) -> np.ndarray:
 
 @functools.cache
 def varied() -> Level:
-    return varied_levels(DomainConfig(), 192)
+    return varied_levels(MinigridConfig(), 192)
 
 
 def random_machine(rng: np.random.Generator, mask: np.ndarray) -> RewardMachine:
@@ -206,7 +207,7 @@ def cut(task: RewardMachine, length: jax.Array) -> RewardMachine:
 
 def shares(conditioned: bool, n: int) -> np.ndarray:
     """The share that passes, `[length, rooms x band]`: every level is asked for sequences of each length."""
-    sample = level_sampler(DomainConfig())
+    sample = level_sampler(MinigridConfig())
 
     def one(key: jax.Array, bounds: Bounds) -> jax.Array:
         key_level, key_task = jax.random.split(key)
@@ -244,7 +245,7 @@ def test_every_cell_of_the_papers_table(conditioned: bool, table: str, n: int) -
 def test_the_papers_totals(sampler: str, conditioned: bool, percent: float, deviation: float) -> None:
     """Means of 5 batches in the paper; ours is one, so it may be off by four of its standard deviations and theirs."""
     n = 4096
-    sample_level = level_sampler(DomainConfig())
+    sample_level = level_sampler(MinigridConfig())
     tasks, _ = formalism(TaskConfig(sampler=sampler), VOCABULARY)
 
     def one(key: jax.Array) -> Problem:

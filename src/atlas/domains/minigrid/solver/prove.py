@@ -19,13 +19,14 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Int, Int32
 
-from atlas.config import STEP_LIMIT, DomainConfig
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import stack_levels
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import ProductState, read_scene
 from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bound, why_unsolvable
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
 from atlas.errors import AtlasError
+from atlas.settings import STEP_LIMIT
+from atlas.struct import stacked
 from atlas.tasks import machine, packed
 from atlas.tasks.packed import PackedTask, RewardMachines
 from atlas.types import Problem
@@ -33,6 +34,7 @@ from atlas.vocabulary import ACCEPTED, REJECTED
 from atlas.world import World, WorldState
 
 Verdict = Literal["solvable", "unsolvable", "unknown"]
+DOMAIN: Final = Minigrid(MinigridConfig())
 BUDGET: Final = 1500
 """Nodes that are searched before giving up: about a second."""
 POLISHING: Final = 300
@@ -217,7 +219,7 @@ def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_l
         size = machine.natural_size(task) if isinstance(task, machine.Task) else task.size
         groups.setdefault("flat" if size.machines == 1 else size, []).append(row)
     for members in map(np.array, groups.values()):
-        level = stack_levels([problems[row].level for row in members])
+        level = stacked([problems[row].level for row in members], DOMAIN.padding)
         batch = Problem.unchecked(level=level, task=packed.stack([tasks[row] for row in members]))
         lengths = np.array([len(plans[row]) for row in members], np.int32)
         actions = np.zeros((len(members), step_limit), np.int32)
@@ -234,7 +236,7 @@ def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_l
 
 @functools.cache
 def _replay(step_limit: int) -> Any:
-    world = World(Minigrid(DomainConfig()), RewardMachines(), step_limit)
+    world = World(DOMAIN, RewardMachines(), step_limit)
 
     def is_accepted(problem: Problem, actions: Int32[Array, "steps"], length: Int[Array, ""]) -> Bool[Array, ""]:
         """Follow one plan to its end or to the end of the episode."""

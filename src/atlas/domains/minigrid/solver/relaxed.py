@@ -35,10 +35,9 @@ from atlas.domains.minigrid.grid import (
     kind_of,
 )
 from atlas.domains.minigrid.solver.boards import LOCKED_CODES, codes_of
-from atlas.errors import AtlasError
 from atlas.struct import Struct
-from atlas.tasks import machine, packed
-from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
+from atlas.tasks import packed
+from atlas.tasks.machine import UNUSED
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
 
@@ -109,7 +108,7 @@ def relaxed_many(problems: Problem) -> np.ndarray:
     Problems are grouped by the number of locked doors, so that a level with twelve does not slow down those with two,
     and padded to one of few sizes, so that little is compiled.
     """
-    problems = jax.tree.map(np.asarray, flattened(problems))
+    problems = jax.tree.map(np.asarray, problems.replace(task=packed.flattened(problems.task)))
     locked = (problems.level.cells >> 3 == DOOR_LOCKED).sum((-2, -1))
     free_form = problems.level.rooms == 0
     verdict = np.zeros(locked.shape, bool)
@@ -117,33 +116,10 @@ def relaxed_many(problems: Problem) -> np.ndarray:
         members = np.flatnonzero((locked == locks) & (free_form == free))
         for start in range(0, len(members), CHUNK):
             some = members[start : start + CHUNK]
-            rows = np.resize(some, max(SMALLEST_CHUNK, _power_of_two(len(some))))
+            rows = np.resize(some, max(SMALLEST_CHUNK, 1 << (len(some) - 1).bit_length()))
             chosen = jax.tree.map(lambda leaf, rows=rows: leaf[rows], problems)
             verdict[some] = np.asarray(_check(chosen, locks, free))[: len(some)]
     return verdict
-
-
-def flattened(problems: Problem) -> Problem:
-    """A batch of problems with their tasks flattened on the host, in sizes that are powers of two.
-
-    A task whose flat form is too large becomes one that is never accepted.
-    """
-    if getattr(problems.task, "call", None) is None:
-        return problems
-    tasks = []
-    for task in packed.unstack(packed.PackedTask.unchecked(**vars(problems.task))):
-        try:
-            tasks.append(machine.flatten(task))
-        except AtlasError:
-            tasks.append(machine.flat_task([]))
-    needed = [machine.natural_size(task) for task in tasks]
-    states, edges, literals = (_power_of_two(max(column)) for column in list(zip(*needed, strict=True))[1:4])
-    size = TaskSize(1, min(states, MAX_STATES), edges, literals)
-    return Problem.unchecked(level=problems.level, task=packed.stack(tasks, size))
-
-
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
 
 
 # Situations and what can be had in them

@@ -1,7 +1,9 @@
-"""Bulk files: what was written comes back, and nothing else passes."""
+"""What was written comes back, and nothing else passes: arrays, batches of problems, text."""
 
+import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,19 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.errors import AtlasError
-from atlas.runs.store import Bulk, load_bulk, save_bulk
+from atlas.runs.problem_files import named
+from atlas.runs.store import (
+    PARAMETERS,
+    Bulk,
+    cache_folder,
+    load_bulk,
+    read,
+    remember_compiled,
+    save_bulk,
+    to_arrays,
+    write,
+    write_whole,
+)
 from atlas.tasks import hrm, rm
 from atlas.types import Problem
 
@@ -33,14 +47,14 @@ def assert_same(a: object, b: object) -> None:
 def test_round_trip(tmp_path: Path, tasks: list) -> None:
     path = tmp_path / "set.npz"
     content = save_bulk(batch(tasks), path, SETTINGS, seed=7, tags=[("a", "b"), (), ("c",)])
-    read = load_bulk(path)
-    assert_same(read.problems, batch(tasks))
-    assert (read.settings, read.seed, read.content, len(read)) == (SETTINGS, 7, content, 3)
-    named = read.named("here")
-    assert [p.name for p in named] == ["0", "1", "2"]
-    assert [p.tags for p in named] == [("a", "b"), (), ("c",)]
-    assert {p.source for p in named} == {"here"}
-    assert_same(named[1].bare(), Problem(level=LEVELS[1], task=tasks[1]))
+    bulk = load_bulk(path)
+    assert_same(bulk.problems, batch(tasks))
+    assert (bulk.settings, bulk.seed, bulk.content, len(bulk)) == (SETTINGS, 7, content, 3)
+    found = named(bulk, "here")
+    assert [p.name for p in found] == ["0", "1", "2"]
+    assert [p.tags for p in found] == [("a", "b"), (), ("c",)]
+    assert {p.source for p in found} == {"here"}
+    assert_same(found[1].bare(), Problem(level=LEVELS[1], task=tasks[1]))
 
 
 def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
@@ -88,6 +102,28 @@ def test_files_that_are_something_else_are_refused(tmp_path: Path) -> None:
         load_bulk(path)
 
 
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_flipped_bit_anywhere_is_a_sentence(tmp_path: Path, compress: bool) -> None:
+    """Or harmless: names and dates of the archive's members are written twice."""
+    path, arrays = tmp_path / "a.npz", {"x": np.arange(60.0), "y": np.ones((2, 3), np.int8)}
+    write(path, PARAMETERS, arrays, {"steps": 3}, compress)
+    good = path.read_bytes()
+    for place in range(0, len(good), 7):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x10]) + good[place + 1 :])
+        with contextlib.suppress(AtlasError):
+            header, found = read(path, PARAMETERS)
+            assert header["steps"] == 3
+            assert_same(found, arrays)
+
+
+def test_parameters_without_a_hash_are_read(tmp_path: Path) -> None:
+    """As they were written at first."""
+    arrays = to_arrays({"w": jnp.ones(3)})
+    header = json.dumps({"format": "atlas parameters", "version": 1, "steps": 3})
+    np.savez(tmp_path / "a.npz", **arrays, header=np.array(header))
+    assert read(tmp_path / "a.npz", PARAMETERS)[0]["steps"] == 3
+
+
 def test_pickles_are_never_opened(tmp_path: Path) -> None:
     path = tmp_path / "set.npz"
     np.savez(path, header=np.array([{"format": "atlas problems"}], dtype=object), allow_pickle=True)
@@ -103,6 +139,45 @@ def test_names_must_be_as_many_as_problems(tmp_path: Path) -> None:
 def test_one_hundred_problems_sort_by_name(tmp_path: Path) -> None:
     many = jax.tree.map(lambda x: jnp.concatenate([x] * 34)[:100], batch(FLAT))
     save_bulk(many, tmp_path / "set.npz", SETTINGS, seed=7)
-    read: Bulk = load_bulk(tmp_path / "set.npz")
-    assert read.names[0] == "00"
-    assert sorted(read.names) == list(read.names)
+    bulk: Bulk = load_bulk(tmp_path / "set.npz")
+    assert bulk.names[0] == "00"
+    assert sorted(bulk.names) == list(bulk.names)
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    write_whole(path, "old")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_whole(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
+    made = SimpleNamespace(jax_compilation_cache_dir=None)
+    made.update = lambda name, value: setattr(made, name, value)
+    monkeypatch.setattr(jax, "config", made)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return made
+
+
+def test_programs_are_kept_in_the_users_cache(settings: SimpleNamespace, tmp_path: Path) -> None:
+    remember_compiled()
+    assert settings.jax_compilation_cache_dir == str(tmp_path / "atlas" / "compiled")
+
+
+def test_what_the_user_arranged_stays(settings: SimpleNamespace) -> None:
+    settings.jax_compilation_cache_dir = "elsewhere"
+    remember_compiled()
+    assert settings.jax_compilation_cache_dir == "elsewhere"
+
+
+def test_without_a_variable_it_is_in_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert cache_folder() == Path.home() / ".cache" / "atlas"

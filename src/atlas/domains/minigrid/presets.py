@@ -1,0 +1,206 @@
+"""The experiments of Minigrid that have a name: the paper's at the paper's scale, small ones for small machines."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from atlas.config import (
+    ACCELConfig,
+    BufferConfig,
+    Config,
+    DRConfig,
+    EditConfig,
+    NetworkConfig,
+    PairingConfig,
+    PLRConfig,
+    PPOConfig,
+    RunConfig,
+    StudentConfig,
+    TaskConfig,
+    TeacherConfig,
+)
+from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.presets import Preset
+
+DAG_STEPS = 6_291_456_000
+
+PAPER_TEACHERS: dict[str, tuple[TeacherConfig, bool, str]] = {
+    "dr": (DRConfig(), False, "domain randomisation"),
+    "plr": (PLRConfig(replay_prob=0.5), False, "robust PLR"),
+    "accel": (ACCELConfig(replay_prob=0.9), False, "ACCEL"),
+    "accel0": (ACCELConfig(replay_prob=0.99), True, "ACCEL from the smallest problems"),
+}
+"""Teacher as in the paper's table, whether the generator is minimal, its name in words."""
+
+PAIRINGS = {"": ("independent", "independent sampling"), "-level": ("level", "level-conditioned sampling")}
+
+
+def paper(teacher: str, pairing: str = "independent", **changes: Any) -> Config:
+    """One of the paper's core experiments; `changes` replace settings of the teacher."""
+    settings, minimal, _ = PAPER_TEACHERS[teacher]
+    return Config(
+        pairing=PairingConfig(how=pairing, minimal=minimal),  # type: ignore[arg-type]
+        teacher=replace(settings, **changes),
+    )
+
+
+def _core() -> Iterator[tuple[str, Preset]]:
+    for name, (_, _, words) in PAPER_TEACHERS.items():
+        for suffix, (pairing, how) in PAIRINGS.items():
+            yield f"paper-{name}{suffix}", Preset(paper(name, pairing), f"the paper's {words}, {how}")
+
+
+def _dag() -> Iterator[tuple[str, Preset]]:
+    for name in ("dr", "plr"):
+        for suffix, (pairing, how) in PAIRINGS.items():
+            config = replace(
+                paper(name, pairing),
+                tasks=TaskConfig(sampler="authors-dag"),
+                run=RunConfig(total_steps=DAG_STEPS),
+            )
+            words = PAPER_TEACHERS[name][2]
+            yield f"paper-dag-{name}{suffix}", Preset(config, f"ablation: {words} on DAG tasks, {how}")
+
+
+def _conditioning() -> Iterator[tuple[str, Preset]]:
+    networks = {
+        "index": (NetworkConfig(task="index"), "the number of the task's state instead of its graph"),
+        "myopic": (NetworkConfig(graph_layers=1), "one round of message passing"),
+        "independent-literals": (NetworkConfig(literals="independent"), "an embedding of its own for each literal"),
+    }
+    for name, (network, words) in networks.items():
+        config = replace(paper("plr"), student=StudentConfig(network=network))
+        yield f"paper-plr-{name}", Preset(config, f"ablation: robust PLR with {words}")
+
+
+def _edits() -> Iterator[tuple[str, Preset]]:
+    for name in ("accel", "accel0"):
+        for count in (1, 3, 20):
+            edits = EditConfig(least=count, most=count)
+            yield (
+                f"paper-{name}-edits-{count}",
+                Preset(
+                    paper(name, edits=edits),
+                    f"ablation: {PAPER_TEACHERS[name][2]} with {count} edit{'s' * (count > 1)} a child",
+                ),
+            )
+    kinds = {
+        "l": EditConfig(task=False, hindsight=False),
+        "t": EditConfig(level=False, hindsight=False),
+        "lt": EditConfig(hindsight=False),
+        "lh": EditConfig(task=False),
+        "th": EditConfig(level=False),
+    }
+    words = {"l": "level", "t": "task", "h": "hindsight"}
+    for name, edits in kinds.items():
+        kept = " and ".join(words[letter] for letter in name)
+        yield f"paper-accel-{name}", Preset(paper("accel", edits=edits), f"ablation: ACCEL with {kept} edits only")
+    yield (
+        "paper-accel0-lt",
+        Preset(paper("accel0", edits=kinds["lt"]), "ablation: ACCEL from the smallest problems without hindsight"),
+    )
+
+
+def _scores() -> Iterator[tuple[str, Preset]]:
+    for name in ("plr", "accel", "accel0"):
+        for suffix, (pairing, how) in PAIRINGS.items():
+            config = paper(name, pairing, score="pvl")
+            words = PAPER_TEACHERS[name][2]
+            yield f"paper-{name}-pvl{suffix}", Preset(config, f"ablation: {words} scored by PVL, {how}")
+
+
+SMALL_NETWORK = NetworkConfig(
+    view="dense", view_width=128, task_width=64, edge_width=32, recurrent=128, head_width=128, value_init=0.01
+)
+SMALL_PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32)
+
+SMALL_TEACHERS: dict[str, tuple[TeacherConfig, bool]] = {
+    "dr": (DRConfig(), False),
+    "plr": (PLRConfig(replay_prob=0.5, num_eval=2048), False),
+    "accel": (ACCELConfig(replay_prob=0.8, num_eval=512, edits=EditConfig(least=1, most=5)), False),
+    "accel0": (ACCELConfig(replay_prob=0.9, num_eval=512, edits=EditConfig(least=1, most=5)), True),
+}
+"""Teachers for small machines, and whether the generator is minimal. Scoring is cheap, so more problems are scored
+than trained on; a batch is small, so no problem should stand in it twice."""
+
+
+def small(teacher: str, buffer: int, domain: MinigridConfig, tasks: TaskConfig, run: RunConfig) -> Config:
+    """An experiment for a small machine: independent sampling, a small network, many small gradient steps."""
+    settings, minimal = SMALL_TEACHERS[teacher]
+    if not isinstance(settings, DRConfig):
+        settings = replace(settings, buffer=BufferConfig(capacity=buffer, replacement=False))
+    return Config(
+        domain=domain,
+        tasks=tasks,
+        pairing=PairingConfig(minimal=minimal),
+        teacher=settings,
+        student=StudentConfig(network=SMALL_NETWORK, ppo=SMALL_PPO),
+        run=run,
+    )
+
+
+def quick(teacher: str = "accel") -> Config:
+    """One and two rooms, up to three transitions: minutes on two cores."""
+    return small(
+        teacher,
+        4_000,
+        MinigridConfig(rooms=(1, 2), step_limit=128),
+        TaskConfig(max_length=3),
+        RunConfig(num_envs=128, rollout=128, total_steps=1_000_000_000, time_limit=8.0, snapshot_every=60.0),
+    )
+
+
+def laptop(teacher: str) -> Config:
+    """All rooms and lengths of the paper: an hour or two on two cores.
+
+    The way through six rooms is long, so episodes are twice as long as in `quick` and batches half as wide.
+    """
+    config = small(
+        teacher,
+        10_000,
+        MinigridConfig(step_limit=256),
+        TaskConfig(),
+        RunConfig(num_envs=64, rollout=256, total_steps=1_000_000_000, time_limit=60.0, snapshot_every=300.0),
+    )
+    settings = config.teacher
+    if isinstance(settings, PLRConfig) and settings.num_eval is not None:
+        settings = replace(settings, num_eval=settings.num_eval // 2)
+    ppo = replace(config.student.ppo, minibatch_envs=16)
+    return replace(config, teacher=settings, student=replace(config.student, ppo=ppo))
+
+
+def _small() -> Iterator[tuple[str, Preset]]:
+    yield "quick", Preset(quick(), "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)")
+    for name in ("plr", "dr"):
+        yield f"quick-{name}", Preset(quick(name), f"the same with {PAPER_TEACHERS[name][2]}, to compare")
+    for name in SMALL_TEACHERS:
+        yield (
+            f"laptop-{name}",
+            Preset(laptop(name), f"{PAPER_TEACHERS[name][2]} on up to six rooms, an hour on two cores"),
+        )
+
+
+TINY = Config(
+    domain=MinigridConfig(rooms=(1, 2), step_limit=8),
+    tasks=TaskConfig(max_length=2),
+    teacher=ACCELConfig(
+        replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
+    ),
+    student=StudentConfig(
+        network=NetworkConfig(
+            view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
+        ),
+        ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
+    ),
+    run=RunConfig(num_envs=8, rollout=8, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0),
+)
+
+PRESETS: dict[str, Preset] = {
+    **dict(_small()),
+    "tiny": Preset(TINY, "seconds, for trying things out; too small to learn"),
+    **dict(_core()),
+    **dict(_dag()),
+    **dict(_conditioning()),
+    **dict(_edits()),
+    **dict(_scores()),
+}
