@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 
 from atlas.domains.minigrid.grid import (
@@ -22,8 +23,9 @@ from atlas.domains.minigrid.grid import (
     size_of,
 )
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.tasks import hrm
-from atlas.tasks.rm import ACCEPTED, RUNNING, UNUSED
+from atlas.tasks.machine import UNUSED, hierarchy
+from atlas.tasks.packed import PackedTask, chains, unpack
+from atlas.vocabulary import ACCEPTED, RUNNING
 
 
 def count_objects(level: Level) -> int:
@@ -74,13 +76,33 @@ def _agent_stands_well(level: Level) -> None:
     assert int(level.carrying) == NOTHING or int(level.carrying) >> 3 in MOVABLE
 
 
-def task_rules(task) -> None:
-    """A flat machine as samplers, edits and hindsight may make it: compact, tidy, sparse, and acceptance in reach."""
+def task_rules(task: PackedTask) -> None:
+    """A task as samplers, edits and hindsight may make it: every machine that is called obeys the rules of one, the
+    others are blank; callees begin with one plain edge; rewards are sparse."""
     target, guard, outcome = (np.asarray(x) for x in (task.target, task.guard, task.outcome))
-    used = body_rules(target, guard, outcome)
-    assert ACCEPTED in outcome[:used]
-    ends = (target != UNUSED) & (outcome[target] == ACCEPTED)
-    assert (np.asarray(task.reward) == ends).all(), "sparse"
+    call = np.full_like(target, UNUSED) if task.call is None else np.asarray(task.call)
+    root = 0 if task.root is None else int(task.root)
+    called = [root]
+    for machine in called:
+        called += sorted({int(c) for c in call[machine].ravel() if c != UNUSED} - {*called})
+    for machine in range(target.shape[0]):
+        if machine not in called:
+            assert (target[machine] == UNUSED).all()
+            assert (outcome[machine] == RUNNING).all()
+            continue
+        used = body_rules(target[machine], guard[machine], outcome[machine])
+        siblings_differ(target[machine], guard[machine])
+        assert ACCEPTED in outcome[machine][:used]
+        if machine != root:
+            assert (target[machine, 0] != UNUSED).sum() == 1
+            assert (call[machine, 0] == UNUSED).all()
+    ends = (target[root] != UNUSED) & (outcome[root][target[root]] == ACCEPTED)
+    assert (np.asarray(task.reward[root]) == ends).all(), "sparse"
+    assert np.asarray(task.reward).sum() == ends.sum()
+    assert (call[target == UNUSED] == UNUSED).all()
+    if task.chain is not None:
+        hierarchy(unpack(task).machines, root)
+        assert (task.chain == chains(jnp.asarray(target), jnp.asarray(call), *task.chain.shape[-2:])).all()
 
 
 def body_rules(target: np.ndarray, guard: np.ndarray, outcome: np.ndarray) -> int:
@@ -107,29 +129,3 @@ def siblings_differ(target: np.ndarray, guard: np.ndarray) -> None:
         edges = [set(guard[u, e][guard[u, e] != 0].tolist()) for e in range(target.shape[1]) if target[u, e] != UNUSED]
         for one, other in itertools.combinations(edges, 2):
             assert one & {-literal for literal in other}, (u, edges)
-
-
-def hierarchy_rules(task) -> None:
-    """Every machine that is called obeys the rules of one, the others are blank; callees begin with one plain edge."""
-    target, guard, outcome, call = (np.asarray(x) for x in (task.target, task.guard, task.outcome, task.call))
-    root = int(task.root)
-    called, todo = {root}, [root]
-    for machine in todo:
-        new = {int(c) for c in call[machine].ravel() if c != UNUSED} - called
-        called |= new
-        todo += sorted(new)
-    for machine in range(target.shape[0]):
-        if machine not in called:
-            assert (target[machine] == UNUSED).all()
-            assert (outcome[machine] == RUNNING).all()
-            continue
-        used = body_rules(target[machine], guard[machine], outcome[machine])
-        siblings_differ(target[machine], guard[machine])
-        assert ACCEPTED in outcome[machine][:used]
-        if machine != root:
-            first = target[machine, 0] != UNUSED
-            assert first.sum() == 1
-            assert (call[machine, 0] == UNUSED).all()
-    assert (call[target == UNUSED] == UNUSED).all()
-    hrm.check_calls(call, root)
-    assert (np.asarray(task.chain) == np.asarray(hrm.chains(task.target, task.call, *task.chain.shape[-2:]))).all()

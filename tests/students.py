@@ -11,8 +11,8 @@ from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.tasks.hrm import Hierarchies, hierarchy
-from atlas.tasks.rm import ACCEPT, machine
+from atlas.tasks.machine import ACCEPT, flat_task, hierarchy, machine
+from atlas.tasks.packed import RewardMachines, pack
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 from atlas.world import World
@@ -25,7 +25,14 @@ DOMAIN = Minigrid(MinigridConfig(rooms=(1,)))
 CELLS = Cells(*DOMAIN.view_shape, DOMAIN.view_fields)
 SEQUENTIAL = formalism(TaskConfig(max_length=3), DOMAIN.vocabulary)[0]
 BALL, SQUARE, KEY = (DOMAIN.vocabulary.ids[f"front_{name}"] + 1 for name in ("ball", "square", "key"))
-HIERARCHY = hierarchy([[(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)], [(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]])
+HIERARCHY = pack(
+    hierarchy(
+        [
+            machine([(0, 1, [-BALL], 0.0, 1), (1, ACCEPT, [SQUARE], 1.0)]),
+            machine([(0, 1, [-SQUARE]), (1, ACCEPT, [-KEY])]),
+        ]
+    )
+)
 """The call is soon made and soon returned from; the last step takes some luck."""
 
 
@@ -52,7 +59,7 @@ def paper():
 @cache
 def world(hierarchical=False, step_limit=5):
     """One room; flat tasks have up to three transitions."""
-    return World(DOMAIN, Hierarchies(sample=lambda *_: HIERARCHY) if hierarchical else SEQUENTIAL, step_limit)
+    return World(DOMAIN, RewardMachines(sample=lambda *_: HIERARCHY) if hierarchical else SEQUENTIAL, step_limit)
 
 
 @jax.jit
@@ -75,6 +82,6 @@ def pools(envs, pool, seed=0):
 
 def problems(envs, hierarchical=False):
     """One an environment: look at a square, which is a turn away; the first environment looks at it already."""
-    task = HIERARCHY if hierarchical else machine([(0, ACCEPT, [SQUARE], 1.0)])
+    task = HIERARCHY if hierarchical else pack(flat_task([(0, ACCEPT, [SQUARE], 1.0)]))
     both = Problem(level=parse_level(ROOM), task=task), Problem(level=parse_level(ROOM.replace("^", ">")), task=task)
     return jax.tree.map(lambda other, first: jnp.stack([first] + [other] * (envs - 1)), *both)

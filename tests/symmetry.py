@@ -14,7 +14,8 @@ from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import PROPOSITIONS, Descriptor, Proposition
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.text import natural_cells
-from atlas.tasks.identity import content_hash
+from atlas.tasks.machine import content_hash
+from atlas.tasks.packed import pack, unpack
 from atlas.types import Problem
 
 Names = dict[int, int]
@@ -27,7 +28,7 @@ def likeness(problem: Problem) -> tuple[str, str]:
     carried = int(problem.level.carrying)
     drawings = [_relabelled(cells, agent, carried) for cells, agent in _turned(problem.level)]
     least = min(drawing for drawing, _ in drawings)
-    tasks = {_task_name(problem.task, names) for drawing, names in drawings if drawing == least}
+    tasks = {_task_name(pack(problem.task), names) for drawing, names in drawings if drawing == least}
     return least, min(tasks)
 
 
@@ -60,7 +61,7 @@ def _task_name(task: Any, names: Names) -> str:
     colours = {thing.colour for prop in used for thing in PROPOSITIONS[prop].objects} - {grid.NO_COLOUR}
     orders = itertools.permutations(sorted(colours - names.keys()))
     ways = [names | {colour: len(names) + n for n, colour in enumerate(order)} for order in orders]
-    return min(content_hash(_renamed(task, used, way)) for way in ways)
+    return min(content_hash(unpack(_renamed(task, used, way))) for way in ways)
 
 
 def _renamed(task: Any, used: set[int], names: Names) -> Any:

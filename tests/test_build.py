@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from atlas.build import build
-from atlas.config import DRConfig, PLRConfig
 from atlas.domains.minigrid.presets import PRESETS, TINY
+from atlas.ued import DRConfig, PLRConfig
 
 
 def begin(config):

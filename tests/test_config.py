@@ -8,9 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atlas.config import ACCELConfig, BufferConfig, Config, DRConfig, PPOConfig, RunConfig
+from atlas.config import Config, PPOConfig, RunConfig
 from atlas.domains.minigrid.presets import PRESETS
 from atlas.settings import ConfigError, Settings, dump, from_plain, load
+from atlas.ued import ACCELConfig, BufferConfig, DRConfig
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from atlas.build import require_even
 from atlas.devices import ALONE
 from atlas.domains.minigrid.presets import PRESETS, TINY
 from atlas.settings import ConfigError
-from atlas.training import DIVIDED
 
 PROGRAM = Path(__file__).parent / "two_devices.py"
 
@@ -60,17 +58,17 @@ def test_on_as_many_devices_a_resumed_run_repeats_itself_bit_for_bit(found):
 
 def test_work_must_be_divisible():
     with pytest.raises(ConfigError, match=r"run.num_envs = 8 is not allowed: a multiple of the number of devices, 3"):
-        require_even(TINY, 3)
+        TINY.require_even(3)
     with pytest.raises(ConfigError, match=r"student.ppo.minibatch_envs = 4 .* devices, 8"):
-        require_even(TINY, 8)
+        TINY.require_even(8)
     uneven = dataclasses.replace(TINY, teacher=dataclasses.replace(TINY.teacher, num_eval=15))
     with pytest.raises(ConfigError, match=r"teacher.num_eval = 15"):
-        require_even(uneven, 2)
+        uneven.require_even(2)
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "tiny"])
 def test_every_preset_can_be_shared_by_eight_devices(name):
-    require_even(PRESETS[name].config, 8)
+    PRESETS[name].config.require_even(8)
 
 
 def test_one_device_is_left_alone():
@@ -81,4 +79,3 @@ def test_one_device_is_left_alone():
     assert ALONE.here(tree) is tree
     assert ALONE.mean(tree) is tree
     assert ALONE.apart(max, 0, 0) is max
-    assert "records" not in DIVIDED

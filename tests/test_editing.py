@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.config import EditConfig, PairingConfig, TaskConfig
+from atlas.config import PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import BALL, RED, cell
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import NO_EDIT, batch_sampler, edit_names, editor
 from atlas.tasks.sample import formalism
 from atlas.types import Edit, Lineage, Partial
+from atlas.ued import EditConfig
 from rules import level_rules, task_rules
 
 DOMAIN = Minigrid(MinigridConfig())
@@ -96,7 +97,7 @@ def test_each_edit_is_drawn_uniformly_among_those_that_apply():
         jax.vmap(lambda p: [e.applicable(p.level if i < FIRST_TASK else p.task) for i, e in enumerate(names)])
     )
     can = np.array(can(problems)).T
-    running = np.asarray(problems.task.outcome)[:, 1] == 0
+    running = np.asarray(problems.task.outcome)[:, 0, 1] == 0
     looks_back = running & (np.asarray(partial.task_state) == 1) & np.asarray(partial.valid)
     can = np.concatenate([can, looks_back[:, None], looks_back[:, None]], axis=1)
     assert can[np.arange(NUM), first].all()
@@ -120,10 +121,10 @@ def test_hindsight_changes_what_it_says():
     for i in chosen:
         parent, child = at(jax.device_get(problems), i), at(after, i)
         length = int((parent.task.target != -1).sum())
-        asked = parent.task.guard[:length, 0, 0].tolist()
+        asked = parent.task.guard[0, :length, 0, 0].tolist()
         kept = int((child.task.target != -1).sum())
         preceding = lineage.edits[i, 0] == before
-        assert child.task.guard[:kept, 0, 0].tolist() == (asked[:1] if preceding else asked[1:])
+        assert child.task.guard[0, :kept, 0, 0].tolist() == (asked[:1] if preceding else asked[1:])
         assert int(child.level.carrying) == (int(parent.level.carrying) if preceding else cell(BALL, RED))
         assert lineage.arguments[i, 0].tolist() == [1, -1, -1]
 

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 import toys
-from atlas.build import env_steps, expected_updates
-from atlas.config import ACCELConfig, BufferConfig, Config, DRConfig, PLRConfig, PPOConfig, RunConfig, StudentConfig
+from atlas.config import Config, PPOConfig, RunConfig, StudentConfig
 from atlas.domains.minigrid.presets import PRESETS
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.fit import NotANumber, fit
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.metrics import JsonLines, read
 from atlas.training import Trainer
+from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, teacher_of
 from atlas.ued.scores import SCORES
-from atlas.ued.teachers import TEACHERS
 
 NUM_ENVS, NUM_EVAL = 4, 6
 
@@ -34,8 +33,9 @@ def config(total_steps=1_200, **run):
 
 @cache
 def trainer(spoil_at=None):
-    teacher = TEACHERS["accel"](config().teacher, toys.supply(NUM_ENVS))
-    return Trainer(teacher, SCORES[teacher.score], **toys.student(spoil_at=spoil_at))
+    plan = config().plan
+    teacher = teacher_of(config().teacher, toys.supply(plan))
+    return Trainer(teacher, plan, SCORES["maxmc"], **toys.student(spoil_at=spoil_at))
 
 
 def start():
@@ -59,14 +59,14 @@ def whole():
 def test_a_run_ends_with_the_iteration_that_uses_up_its_steps(whole):
     state, seen = whole
     iterations, trained = int(state.iterations), int(state.trained)
-    steps = env_steps(config(), iterations, trained)
+    steps = config().env_steps(iterations, trained)
     assert steps == seen[-1].steps >= 1_200
     assert steps - 1_200 < toys.ROLLOUT * NUM_EVAL
     assert [moment.last for moment in seen] == [False] * (len(seen) - 1) + [True]
 
 
 def test_env_steps_count_both_kinds_of_iterations():
-    assert env_steps(config(), 10, 4) == toys.ROLLOUT * (4 * NUM_ENVS + 6 * NUM_EVAL)
+    assert config().env_steps(10, 4) == toys.ROLLOUT * (4 * NUM_ENVS + 6 * NUM_EVAL)
 
 
 def test_records_add_up(whole):
@@ -81,7 +81,7 @@ def test_stopping_and_resuming_changes_nothing(whole, tmp_path):
     """Bit for bit, through a checkpoint on disk, in stretches of one call each."""
     checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
     state, stretches = start(), 0
-    while env_steps(config(), int(state.iterations), int(state.trained)) < config().run.total_steps:
+    while config().env_steps(int(state.iterations), int(state.trained)) < config().run.total_steps:
         state = fit(trainer(), config(), state, stop=lambda: True)
         checkpoints.save(int(state.iterations), state, {})
         checkpoints.finish()
@@ -129,8 +129,8 @@ def test_records_beyond_the_checkpoint_are_forgotten(tmp_path):
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_annealing_knows_how_long_a_preset_learns(name):
     chosen = PRESETS[name].config
-    updates = expected_updates(chosen)
-    assert 1 <= env_steps(chosen, updates, updates) <= chosen.run.total_steps
+    updates = chosen.expected_updates()
+    assert 1 <= chosen.env_steps(updates, updates) <= chosen.run.total_steps
 
 
 def test_annealing_counts_what_is_only_scored():
@@ -143,4 +143,4 @@ def test_annealing_counts_what_is_only_scored():
         ACCELConfig(replay_prob=1.0): 500,
     }
     for teacher, updates in expected.items():
-        assert expected_updates(Config(teacher=teacher, run=run, student=student)) == updates
+        assert Config(teacher=teacher, run=run, student=student).expected_updates() == updates

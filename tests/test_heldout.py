@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 
+import atlas
 from atlas.build import parts
 from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.domains.minigrid.solver.prove import solve
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
 from atlas.evaluation import sets as files
@@ -31,16 +31,16 @@ def chosen():
 
 
 def test_all_kinds_are_alike(chosen):
-    kinds = Counter(zip(chosen.rooms.tolist(), chosen.lengths.tolist(), strict=True))
+    kinds = Counter(zip(chosen.values.tolist(), chosen.lengths.tolist(), strict=True))
     assert kinds == {(1, 1): 5, (1, 2): 4, (2, 1): 5, (2, 2): 4}
-    assert chosen.rooms.tolist() == np.asarray(chosen.problems.level.rooms).tolist()
-    edges = np.sum(np.asarray(chosen.problems.task.target) >= 0, axis=(1, 2))
+    assert chosen.values.tolist() == np.asarray(chosen.problems.level.rooms).tolist()
+    edges = np.sum(np.asarray(chosen.problems.task.target) >= 0, axis=(1, 2, 3))
     assert chosen.lengths.tolist() == edges.tolist()
 
 
 def test_each_is_proven_and_not_trivial(chosen):
     for i in range(len(chosen)):
-        verdict = solve(jax.tree.map(lambda x, i=i: x[i], chosen.problems), step_limit=48)
+        verdict = atlas.solve(jax.tree.map(lambda x, i=i: x[i], chosen.problems), step_limit=48)
         assert verdict.verdict == "solvable"
         assert not verdict.trivial
 
@@ -53,7 +53,7 @@ def test_a_kind_that_cannot_be_found_is_replaced_by_others():
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):
     monkeypatch.setattr(sets, "ROUNDS", 1)
-    monkeypatch.setattr(sets, "_proven", lambda *_: [])
+    monkeypatch.setattr(sets, "certified", lambda *_: [])
     with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
         held_out(CONFIG, PER_SIZE)
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from atlas.build import build
-from atlas.config import Config, PLRConfig
+from atlas.config import Config
 from atlas.domains.minigrid.presets import PRESETS
+from atlas.ued import PLRConfig
 
 NUM_ENVS, NUM_EVAL, LIMIT = 8, 16, 8
 

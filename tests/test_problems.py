@@ -11,9 +11,8 @@ from atlas.config import PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import batch_sampler, mentions
-from atlas.tasks.hrm import HierarchySize
-from atlas.tasks.sample import formalism, minimal
-from rules import count_objects, hierarchy_rules, level_rules, task_rules
+from atlas.tasks.sample import formalism
+from rules import count_objects, level_rules, task_rules
 from twins.drawn import drawn as drawn_tasks
 from twins.drawn import single
 
@@ -99,11 +98,10 @@ def test_minimal_problems(how):
 
 
 def test_minimal_hierarchies():
-    size = HierarchySize(machines=3, states=6, edges=2, literals=2, chains=2, links=2)
-    task = jax.jit(minimal(size))(jax.random.key(0), jnp.asarray(DOMAIN.mask))
-    assert task.size == size
+    task = jax.jit(tasks("hierarchical", True).sample)(jax.random.key(0), jnp.asarray(DOMAIN.mask))
+    assert task.size == single(drawn_tasks("hierarchical"), 0).size
     assert int((task.target != -1).sum()) == 1
-    hierarchy_rules(task)
+    task_rules(task)
 
 
 def few_rooms(problem):

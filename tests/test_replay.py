@@ -9,7 +9,7 @@ from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.errors import AtlasError
 from atlas.show.episode import Episode, trace
-from atlas.tasks import hrm, rm
+from atlas.tasks.machine import ACCEPT, REJECT, flat_task, hierarchy, machine
 from atlas.types import Problem
 
 LEVEL = text.parse_level("""
@@ -27,10 +27,10 @@ def literal(name: str) -> int:
     return IDS[name] + 1
 
 
-FETCH = rm.machine([
+FETCH = flat_task([
     (0, 1, [literal("carrying_key_blue")], 0.0),
-    (1, rm.ACCEPT, [literal("front_door_red_open")], 1.0),
-    (1, rm.REJECT, [literal("carrying_ball")], 0.0),
+    (1, ACCEPT, [literal("front_door_red_open")], 1.0),
+    (1, REJECT, [literal("carrying_ball")], 0.0),
 ])  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_numbers_and_names_and_numpy_mean_the_same() -> None:
 
 
 def test_a_trivial_task_ends_with_the_first_action_and_earns_nothing() -> None:
-    at_once = rm.machine([(0, rm.ACCEPT, [literal("front_key")], 1.0)])
+    at_once = flat_task([(0, ACCEPT, [literal("front_key")], 1.0)])
     start, first = trace(Problem(level=LEVEL, task=at_once), [1, 1, 1])
     assert (start.task_state, start.done, start.reward) == ("uA", False, 0.0)
     assert (first.task_state, first.done, first.reward) == ("uA", True, 0.0)
@@ -78,9 +78,9 @@ def test_the_step_limit_ends_an_episode() -> None:
 
 
 def test_states_of_called_machines_are_told_with_the_machine() -> None:
-    task = hrm.hierarchy([
-        [(0, rm.ACCEPT, [], 1.0, 1)],
-        [(0, 1, [literal("carrying_key")]), (1, rm.ACCEPT, [-literal("carrying_key")])],
+    task = hierarchy([
+        machine([(0, ACCEPT, [], 1.0, 1)]),
+        machine([(0, 1, [literal("carrying_key")]), (1, ACCEPT, [-literal("carrying_key")])]),
     ])  # fmt: skip
     records = trace(Problem(level=LEVEL, task=task), ["pick_up", "put_down"])
     assert [r.task_state for r in records] == ["u0", "m1:u1", "uA"]

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import toys
-from atlas.config import ACCELConfig, BufferConfig, DRConfig, PLRConfig
-from atlas.training import KINDS, NEVER, Trainer
+from atlas.training import NEVER, Trainer
+from atlas.types import KINDS
+from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, teacher_of
 from atlas.ued.scores import SCORES
-from atlas.ued.teachers import TEACHERS
 
 NUM_ENVS, CAPACITY = 4, 16
 BUFFER = BufferConfig(capacity=CAPACITY)
@@ -28,8 +28,9 @@ CONFIGS = {
 def trainer(name, spoil_at=None):
     """A trainer with a toy student, whose update number `spoil_at` goes wrong."""
     config = CONFIGS[name]
-    teacher = TEACHERS[config.name](config, toys.supply(NUM_ENVS))
-    return Trainer(teacher, SCORES[teacher.score], **toys.student(teacher.pool, spoil_at))
+    plan = config.plan(NUM_ENVS)
+    teacher = teacher_of(config, toys.supply(plan))
+    return Trainer(teacher, plan, SCORES[plan.score or "constant"], **toys.student(plan.pool, spoil_at))
 
 
 @cache

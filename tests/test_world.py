@@ -12,7 +12,8 @@ from atlas.domains.minigrid.grid import FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.struct import Struct
-from atlas.tasks.rm import ACCEPT, REJECT, RewardMachine, RewardMachines, TaskSize, machine, resize
+from atlas.tasks.machine import ACCEPT, REJECT, TaskSize, flat_task
+from atlas.tasks.packed import RewardMachines, pack
 from atlas.types import Formalism, Problem
 from atlas.world import World, WorldState, restart
 
@@ -24,8 +25,8 @@ LEVEL = parse_level("""
     ##########
 """)
 """Nothing ahead; a blue key to the upper right and a red ball above, seen but two steps from being in front."""
-SIZE = TaskSize(4, 2, 2)
-WORLD = World(Minigrid(MinigridConfig()), RewardMachines(sample=lambda *_: machine([])), 5)
+SIZE = TaskSize(1, 4, 2, 2)
+WORLD = World(Minigrid(MinigridConfig()), RewardMachines(), 5)
 step = jax.jit(WORLD.step)
 reset = jax.jit(WORLD.reset)
 
@@ -33,7 +34,7 @@ reset = jax.jit(WORLD.reset)
 def problem(*edges: tuple, level=LEVEL) -> Problem:
     """A machine from (source, target, names of propositions, reward); a leading `-` negates."""
     numbered = [(u, v, [_literal(name) for name in names], reward) for u, v, names, reward in edges]
-    return Problem(level=level, task=resize(machine(numbered), SIZE))
+    return Problem(level=level, task=pack(flat_task(numbered), SIZE))
 
 
 def _literal(name: str) -> int:
@@ -184,4 +185,3 @@ def test_a_batch_is_its_problems_side_by_side() -> None:
         states = jax.vmap(restart)(now.done, start, states)
     assert now.accepted.tolist() == [False, False, True, False]
     assert states.time.tolist() == [1, 2, 0, 2]
-    assert isinstance(batch.task, RewardMachine)

@@ -22,13 +22,12 @@ def edit(key, problem, lineage, partial):
     return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1)
 
 
-def supply(num_envs):
+def supply(plan):
     return Supply(
         sample=sample,
         edit=edit,
         partial=Partial(level=jnp.uint32(0), task_state=jnp.int8(0), valid=jnp.array(False)),
-        max_edits=2,
-        num_envs=num_envs,
+        plan=plan,
     )
 
 

@@ -1,68 +1,124 @@
-"""Problems and levels drawn by the settings: `atlas.sample(6, pairing="level")`."""
+"""Public functions about tasks, which need no JAX, and sampling by the settings: `atlas.sample(6, pairing="level")`."""
 
 import functools
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
-from atlas.build import parts
-from atlas.config import Config
-from atlas.domains.minigrid import text
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.settings import from_plain, require
-from atlas.tasks import hrm, rm
-from atlas.tasks.follow import Followed, Label
-from atlas.types import About, NamedProblem, Problem
-from atlas.vocabulary import Vocabulary
+from atlas.domains import default_name, domain_of, name_for, surface_for, vocabulary_of
+from atlas.errors import AtlasError, nearest
+from atlas.settings import STEP_LIMIT
+from atlas.tasks import machine
+from atlas.tasks.machine import Task, machine_name
+from atlas.vocabulary import ACCEPTED, REJECTED, Vocabulary
 
-# Public functions that need to know what a proposition of Minigrid is.
+if TYPE_CHECKING:
+    from atlas.config import Config
+    from atlas.types import Level, NamedProblem, Problem
 
-
-def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None) -> list[Followed]:
-    """Follow a task (or that of a problem) through labels: one record for each, from the initial state on.
-
-    A label is the set of propositions that hold, by name (`front_ball_red`) or id. It is taken as given: name what it
-    implies too (`front_ball`), if the task asks for it.
-    """
-    from atlas.tasks import follow as following
-
-    inner = task.task if isinstance(task, Problem) else task
-    return following.follow(inner, labels, vocabulary or minigrid_vocabulary())
+Label = Iterable[str | int] | str
+"""The propositions that hold, by name (`front_ball_red`) or id; those left out do not."""
 
 
-def english(text: str) -> Any:
-    """The task that English words describe: a machine, or a hierarchy if they speak of routines."""
+def english(text: str) -> Task:
+    """The task that English words describe."""
     from atlas.tasks.english import english as read
 
-    return read(text, minigrid_vocabulary())
+    return read(text, vocabulary_of(default_name()))
 
 
-def ltlf(text: str) -> Any:
-    """The machine of an LTLf formula, read as co-safe."""
+def ltlf(text: str) -> Task:
+    """The task of an LTLf formula, read as co-safe."""
     from atlas.tasks.ltlf import ltlf as read
 
-    return read(text, minigrid_vocabulary())
+    return read(text, vocabulary_of(default_name()))
 
 
 def explain(task: Any) -> str:
     """A task (or that of a problem) in English that `english` reads back."""
     from atlas.tasks.explain import explain as say
 
-    return say(task.task if isinstance(task, Problem) else task, minigrid_vocabulary())
+    return say(plain_task(task), _vocabulary(task))
 
 
-def minigrid_vocabulary() -> Vocabulary:
-    """The 889 propositions of Minigrid."""
-    from atlas.domains.minigrid.alphabet import VOCABULARY
-
-    return VOCABULARY
+def _vocabulary(task: Any) -> Vocabulary:
+    """That of a problem's domain, or of the default one."""
+    return vocabulary_of(name_for(task) if hasattr(task, "level") else default_name())
 
 
-# Problems and levels drawn by the settings: `atlas.sample(6, pairing="level")`.
+def plain_task(task: Any) -> Task:
+    """The plain form of a task: of a plain one, of one in arrays, or of a problem's."""
+    inner = getattr(task, "task", task)
+    if isinstance(inner, Task):
+        return inner
+    from atlas.tasks.packed import unpack
+
+    return unpack(inner)
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Where a task stands after a label. Fields can also be looked up like keys: `record["state"]`."""
+
+    machine: str
+    """The machine that is active, as in `m0`."""
+    state: str
+    """Its state, as in `u2`, `uA`, `uR`."""
+    stack: list[str]
+    """Where each open call returns to, the outermost first, as in `m0:u2`."""
+    reward: float
+    """What the label earned."""
+    accepted: bool
+    rejected: bool
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, key)
+
+    def keys(self) -> Iterator[str]:
+        """The names of the fields, so that `dict(record)` works."""
+        return (field.name for field in fields(self))
+
+
+def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None) -> list[Followed]:
+    """Follow a task (or that of a problem) through labels: one record for each, from the initial state on.
+
+    A label is taken as given: name what it implies too (`front_ball`), if the task asks for it.
+    """
+    vocabulary = vocabulary or _vocabulary(task)
+    task = plain_task(task)
+    records = []
+    for stack, reward in machine.follow(task, [_label(label, vocabulary) for label in labels]):
+        ended = machine.outcome(task, stack.node)
+        places = [(machine_name(m), task.machines[m].name(u)) for m, u in (stack.node, *(n for n, _ in stack.returns))]
+        records.append(
+            Followed(
+                *places[0],
+                stack=[f"{m}:{u}" for m, u in reversed(places[1:])],
+                reward=float(np.float32(reward)),
+                accepted=ended == ACCEPTED,
+                rejected=ended == REJECTED,
+            )
+        )
+    return records
+
+
+def _label(label: Label, vocabulary: Vocabulary) -> frozenset[int]:
+    ids = set()
+    for proposition in [label] if isinstance(label, str) else label:
+        if isinstance(proposition, str):
+            if proposition not in vocabulary.ids:
+                raise AtlasError(f"'{proposition}' is not a proposition{nearest(proposition, vocabulary.ids)}")
+            ids.add(vocabulary.ids[proposition])
+        elif 0 <= proposition < len(vocabulary.names):
+            ids.add(int(proposition))
+        else:
+            raise AtlasError(f"{proposition} is not a proposition: ids go from 0 to {len(vocabulary.names) - 1}")
+    return frozenset(ids)
+
+
+# Sampling
 
 
 def sample(
@@ -70,69 +126,82 @@ def sample(
     pairing: str = "independent",
     tasks: str = "sequential",
     seed: int = 0,
-    rooms: tuple[int, ...] = MinigridConfig().rooms,
+    rooms: tuple[int, ...] | None = None,
     solvable: bool = False,
-) -> list[NamedProblem]:
+) -> "list[NamedProblem]":
     """Draw n problems, each at its natural size.
 
     `pairing`: `independent`, `level` (the task is made of what the level holds) or `task` (the level holds what the
     task mentions). `tasks`: `sequential`, `dag`, `authors-dag`, `cyclic` or `hierarchical`. `rooms`: any of 1, 2, 4, 6,
-    9. `solvable`: keep only what the relaxed check passes.
+    9; all of them if left out. `solvable`: keep only what the relaxed check passes.
     """
+    from atlas.tasks.packed import unstack
+    from atlas.types import About, NamedProblem
+
     batch = sample_batch(settings(pairing, tasks, rooms, solvable), n, seed)
-    names = _names(n, seed)
+    width = len(str(n - 1))
     return [
-        NamedProblem(level=text.crop_level(problem.level), task=_natural(problem.task), about=About(name=name))
-        for problem, name in zip(_one_by_one(batch), names, strict=True)
+        NamedProblem(level=surface_for(level).crop(level), task=task, about=About(name=f"sample-{seed}-{i:0{width}d}"))
+        for i, (level, task) in enumerate(zip(_one_by_one(batch.level), unstack(batch.task), strict=True))
     ]
 
 
-def settings(pairing: str, tasks: str, rooms: tuple[int, ...], solvable: bool = False) -> Config:
+def settings(pairing: str, tasks: str, rooms: tuple[int, ...] | None = None, solvable: bool = False) -> "Config":
     """A config that says how problems are drawn; the rest of it does not matter here."""
+    from atlas.config import Config
+    from atlas.settings import from_plain
+
     plain = {
-        "domain": {"rooms": list(rooms)},
+        "domain": {} if rooms is None else {"rooms": list(rooms)},
         "tasks": {"sampler": tasks},
         "pairing": {"how": pairing, "solvable": solvable},
     }
     return from_plain(Config, plain)
 
 
-def sample_batch(config: Config, n: int, seed: int) -> Problem:
+def sample_batch(config: "Config", n: int, seed: int) -> "Problem":
     """n problems as one batch, padded to the size of the settings."""
-    _require_count(n)
+    import jax
+
+    from atlas.settings import require
+
+    require(n >= 1, "n", n, "at least 1")
     return _sampler(config, n)(jax.random.key(seed))
 
 
 @functools.cache
-def _sampler(config: Config, n: int) -> Any:
+def _sampler(config: "Config", n: int) -> Any:
+    import jax
+
+    from atlas.build import parts
+
     draw = parts(config).sample
     return jax.jit(lambda key: draw(key, n))
 
 
-def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] = MinigridConfig().rooms) -> list[Level]:
+def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -> "list[Level]":
     """Draw n levels, each at its natural size."""
-    _require_count(n)
-    domain = Minigrid(from_plain(MinigridConfig, {"rooms": list(rooms)}))
-    batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
-    return [text.crop_level(level) for level in _one_by_one(batch)]
+    import jax
 
+    from atlas.settings import require
 
-def _require_count(n: int) -> None:
     require(n >= 1, "n", n, "at least 1")
-
-
-def _names(n: int, seed: int) -> list[str]:
-    width = len(str(n - 1))
-    return [f"sample-{seed}-{i:0{width}d}" for i in range(n)]
+    domain = domain_of(settings("independent", "sequential", rooms).domain)
+    batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
+    return [surface_for(level).crop(level) for level in _one_by_one(batch)]
 
 
 def _one_by_one(batch: Any) -> list[Any]:
+    import jax
+
     leaves, tree = jax.tree.flatten(batch)
     columns = [list(np.asarray(leaf)) for leaf in leaves]
     return [jax.tree.unflatten(tree, [jax.numpy.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
 
 
-def _natural(task: Any) -> Any:
-    """A task without its padding."""
-    module: Any = rm if isinstance(task, rm.RewardMachine) else hrm
-    return module.resize(task, module.natural_size(task))
+def solve(problem: "Problem", step_limit: int = STEP_LIMIT, budget: int = 1500, polish: int = 300) -> Any:
+    """Whether a problem can be solved, with proof: `verdict` (solvable, unsolvable or unknown), `plan`, `reason`.
+
+    `budget`: how many nodes are searched before it is called unknown; `polish`: how many more for a shorter plan.
+    """
+    return surface_for(problem).solve_many([problem], step_limit=step_limit, budget=budget, polish=polish)[0]

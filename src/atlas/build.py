@@ -1,31 +1,33 @@
 """From a config to functions: the only place where a name becomes one."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Float32, Key
+from jaxtyping import Key
 
-from atlas.config import ACCELConfig, Config, DRConfig, EditConfig, PLRConfig
+from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of
-from atlas.problems import SampleBatchFn, batch_sampler, editor
-from atlas.rollout import Player, Rollout
+from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor
+from atlas.rollout import Player
 from atlas.settings import require
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.student.ppo import Learner, Losses, gradient_steps, optimiser
+from atlas.tasks.packed import count_states, flattened
+from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 from atlas.training import Play, Trainer
 from atlas.types import Partial, Problem
+from atlas.ued import EditConfig, teacher_of
+from atlas.ued.curriculum import Observer
 from atlas.ued.scores import SCORES, Played
 from atlas.ued.supply import Supply
-from atlas.ued.teachers import TEACHERS
 from atlas.world import World
 
 
@@ -44,12 +46,12 @@ class Parts:
 def parts(config: Config, layout: Layout = ALONE) -> Parts:
     """World, student, player and sampler of a config."""
     domain = domain_of(config.domain)
-    ppo = config.student.ppo
-    tasks, _ = formalism(config.tasks, domain.vocabulary, ppo.gamma, domain.mask, config.pairing.minimal)
+    settings = config.student.ppo
+    tasks, _ = formalism(config.tasks, domain.vocabulary, settings.gamma, domain.mask, config.pairing.minimal)
     world = World(domain, tasks, config.domain.step_limit)
     cells = Cells(*domain.view_shape, domain.view_fields)
     student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
-    player = Player(world, student, config.run.rollout, ppo.phases, ppo.truncation == "bootstrap", layout)
+    player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
     check = solvability_check(config) if config.pairing.solvable else None
     return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
 
@@ -65,113 +67,102 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
 
 def build(config: Config, layout: Layout = ALONE) -> Trainer:
     """The whole experiment as pure functions."""
-    require_even(config, layout.shards)
+    config.require_even(layout.shards)
     made = parts(config, layout)
-    ppo = config.student.ppo
-    adam = optimiser(ppo, expected_updates(config) * gradient_steps(ppo, config.run.num_envs))
-    learner = Learner(made.student, ppo, adam, layout)
-    teacher = TEACHERS[config.teacher.name](config.teacher, _supply(made))
+    settings, plan, world = config.student.ppo, config.plan, made.world
+    adam = ppo.optimiser(settings, config.expected_updates() * ppo.gradient_steps(settings, config.run.num_envs))
+    learner = ppo.Learner(made.student, settings, adam, layout)
+
+    def pools(problems: Problem) -> Problem:
+        """Problems by environment: those of one stand together."""
+        return jax.tree.map(lambda x: x.reshape(-1, plan.pool, *x.shape[1:]), problems)
 
     def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
         return params, adam.init(params)
 
+    def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
+        rollout, running = made.player.play_pools(key, params, pools(problems), resume)
+        steps = rollout.steps
+        advantage = ppo.advantages(
+            steps.reward, steps.value, steps.done, steps.cut_value, rollout.experience.last_value,
+            settings.gamma, settings.gae_lambda,
+        )  # fmt: skip
+        return Play(
+            rollout=rollout.experience,
+            played=Played(
+                value=steps.value, advantage=advantage, reward=steps.reward, done=steps.done, accepted=steps.accepted
+            ),
+            trivial=rollout.trivial[:, 0],
+            partial=rollout.partial,
+            resume=running if plan.carry else None,
+        )
+
+    def partial_progress() -> Partial:
+        """On one problem: its shapes are what matters."""
+        problem = jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1))
+        return Partial(level=problem.level, task_state=world.reset(problem).task, valid=jnp.array(False))
+
+    supply = Supply(
+        sample=made.sample,
+        edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),
+        partial=jax.eval_shape(partial_progress),
+        plan=plan,
+    )
+    first = jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), plan.num_train * plan.pool)))
     return Trainer(
-        teacher=teacher,
-        score=SCORES[teacher.score],
+        teacher=teacher_of(config.teacher, supply),
+        plan=plan,
+        score=SCORES[plan.score or "constant"],
         begin=begin,
-        play=_play(made, teacher.pool),
+        play=play,
         learn=learner.learn,
-        no_losses=Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(Losses)}),
-        resume=_resume(made, teacher.pool),
+        no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
+        resume=made.player.idle(first) if plan.carry else None,
         layout=layout,
     )
 
 
-def require_even(config: Config, shards: int) -> None:
-    """Whether so many devices can share the work of a config evenly."""
-    run, teacher, words = config.run, config.teacher, f"a multiple of the number of devices, {shards}, is needed"
-    require(run.num_envs % shards == 0, "run.num_envs", run.num_envs, words)
-    minibatch = config.student.ppo.minibatch_envs
-    require(minibatch % shards == 0, "student.ppo.minibatch_envs", minibatch, words)
-    if isinstance(teacher, PLRConfig) and teacher.num_eval is not None:
-        require(teacher.num_eval % shards == 0, "teacher.num_eval", teacher.num_eval, words)
+AT_ONCE = 256
+"""Problems that are checked side by side: the check needs memory."""
 
 
-def _supply(made: Parts) -> Supply:
-    """Where the teacher of an experiment gets problems from."""
-    teacher, world = made.config.teacher, made.world
-    edits = teacher.edits if isinstance(teacher, ACCELConfig) else EditConfig(least=1, most=1)
-    return Supply(
+def observer(made: Parts, trainer: Trainer) -> Observer:
+    """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
+    from atlas.tasks.edits import tell_edit as tell_task_edit  # it needs `tasks.sample` to be there
+    from atlas.tasks.edits import tell_state
+
+    domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
+    screen = surface.screen(made.config.domain)
+    hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
+
+    def tell_edit(name: str, arguments: Sequence[int]) -> str:
+        """One edit with its arguments: `add_object(red ball at 3,4)`."""
+        words = surface.edit_words(name, arguments) or tell_task_edit(name, arguments, domain.vocabulary.names)
+        if name in hindsight:
+            words = hindsight[name].format(tell_state(arguments[0]))
+        return f"{name}({words or ', '.join(str(x) for x in arguments if x != -1)})"
+
+    def sizes(problem: Problem) -> dict[str, Array]:
+        return {**domain.measure(problem.level), "states": count_states(problem.task)}
+
+    def inspect_one(pair: tuple[Problem, Any]) -> dict[str, Array]:
+        flat, task = pair
+        paths = count_paths(task)
+        return {"solvable": screen(flat), "paths": paths.count, "path_length": paths.mean}
+
+    inspect_pairs = jax.jit(lambda *pairs: jax.lax.map(inspect_one, pairs, batch_size=AT_ONCE))
+
+    def inspect(problems: Problem) -> dict[str, Array]:
+        return inspect_pairs(problems.replace(task=flattened(problems.task)), problems.task)
+
+    return Observer(
+        teacher=trainer.teacher,
+        plan=trainer.plan,
         sample=made.sample,
-        edit=editor(edits, world.domain, world.formalism),
-        partial=jax.eval_shape(lambda: _partial(world, made.sample(jax.random.key(0), 1))),
-        max_edits=edits.most,
-        num_envs=made.config.run.num_envs,
+        edit_names=edit_names(domain, tasks),
+        tell_edit=tell_edit,
+        sizes=sizes,
+        inspect=inspect,
+        solved_by=(domain.strata[0], "states"),
     )
-
-
-def _partial(world: World, batch: Problem) -> Partial:
-    """Partial progress on the first problem of a batch: its shapes are what matters."""
-    problem = jax.tree.map(lambda x: x[0], batch)
-    return Partial(level=problem.level, task_state=world.reset(problem).task, valid=jnp.array(False))
-
-
-def _play(made: Parts, pool: int) -> Callable[[Key[Array, ""], Any, Problem, Any], Play]:
-    """A rollout in the form that the trainer wants."""
-    ppo = made.config.student.ppo
-
-    def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
-        rollout, running = made.player.play_pools(key, params, _pools(problems, pool), resume)
-        return Play(
-            rollout=rollout.experience,
-            played=_played(rollout, ppo.gamma, ppo.gae_lambda),
-            trivial=rollout.trivial[:, 0],
-            partial=rollout.partial,
-            resume=None if resume is None else running,
-        )
-
-    return play
-
-
-def _played(rollout: Rollout, gamma: float, lam: float) -> Played:
-    steps = rollout.steps
-    advantage: Float32[Array, "time envs"] = ppo.advantages(
-        steps.reward, steps.value, steps.done, steps.cut_value, rollout.experience.last_value, gamma, lam
-    )
-    return Played(value=steps.value, advantage=advantage, reward=steps.reward, done=steps.done, accepted=steps.accepted)
-
-
-def _resume(made: Parts, pool: int) -> Any:
-    """What the first rollout goes on with, for a teacher that carries episodes over."""
-    teacher = made.config.teacher
-    if not (isinstance(teacher, DRConfig) and teacher.carry):
-        return None
-    envs = made.config.run.num_envs
-    return made.player.idle(jax.eval_shape(lambda: _pools(made.sample(jax.random.key(0), envs * pool), pool)))
-
-
-def _pools(problems: Problem, pool: int) -> Problem:
-    """Problems by environment: those of one stand together."""
-    return jax.tree.map(lambda x: x.reshape(-1, pool, *x.shape[1:]), problems)
-
-
-def expected_updates(config: Config) -> int:
-    """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""
-    run, teacher = config.run, config.teacher
-    if isinstance(teacher, DRConfig) or teacher.train_on_new:
-        return max(1, run.total_steps // (run.num_envs * run.rollout))
-    evaluated = teacher.num_eval or run.num_envs
-    replay = teacher.replay_prob
-    only_scored = (1 - replay) + (replay if isinstance(teacher, ACCELConfig) else 0.0)
-    problems = replay * run.num_envs + only_scored * evaluated
-    return max(1, int(run.total_steps / (problems * run.rollout) * replay))
-
-
-def env_steps(config: Config, iterations: int, trained: int) -> int:
-    """Env steps played in so many iterations, `trained` of them with an update."""
-    run, teacher = config.run, config.teacher
-    evaluated = run.num_envs
-    if isinstance(teacher, PLRConfig) and not teacher.train_on_new:
-        evaluated = teacher.num_eval or run.num_envs
-    return run.rollout * (trained * run.num_envs + (iterations - trained) * evaluated)

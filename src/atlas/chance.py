@@ -5,7 +5,7 @@ from typing import Final
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int32, Key, UInt32
+from jaxtyping import Bool, Float, Float32, Int, Int32, Key, UInt32
 
 WORD: Final = 32
 """Bits of a word."""
@@ -48,6 +48,29 @@ def pick_bit(u: Float32[Array, ""], words: UInt32[Array, "words"]) -> Int32[Arra
     rank = below(u, ends[-1])
     word = jnp.minimum(jnp.sum(ends <= rank, dtype=jnp.int32), words.shape[0] - 1)
     return word * WORD + _nth_bit(words[word], rank - (ends[word] - sizes[word]))
+
+
+def bit_set(mask: Bool[Array, "*batch n"]) -> UInt32[Array, "*batch words"]:
+    """A mask as a set of bits, WORD to a word."""
+    padded = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, -mask.shape[-1] % WORD)])
+    bits = padded.reshape(*mask.shape[:-1], -1, WORD).astype(jnp.uint32)
+    shifts = jnp.arange(WORD, dtype=jnp.uint32).reshape((1,) * mask.ndim + (WORD,))
+    return jnp.sum(bits << shifts, axis=-1, dtype=jnp.uint32)
+
+
+def pick_member(u: Float[Array, ""], words: UInt32[Array, "words"]) -> Int[Array, ""]:
+    """One of the members of a bit set, all equally likely; -1 if it is empty."""
+    return jnp.where(jnp.any(words != 0), pick_bit(u, words), -1)
+
+
+def contains(words: UInt32[Array, "words"], member: Int[Array, "..."]) -> Bool[Array, "..."]:
+    """Which of some numbers are in a bit set."""
+    return (words[member // WORD] >> (member % WORD).astype(jnp.uint32)) & 1 == 1
+
+
+def union(sets: UInt32[Array, "n words"]) -> UInt32[Array, "words"]:
+    """The union of some bit sets."""
+    return jax.lax.reduce(sets, jnp.uint32(0), jax.lax.bitwise_or, (0,))
 
 
 def _nth_bit(word: UInt32[Array, ""], n: Int32[Array, ""]) -> Int32[Array, ""]:

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from atlas.domains import default_settings
 from atlas.settings import DomainSettings, Settings, require, setting
+from atlas.ued import DRConfig, Plan, TeacherConfig
 
 TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
@@ -62,102 +63,6 @@ class PairingConfig(Settings):
     """Problems drawn for each one kept when `solvable` is on."""
     minimal: bool = False
     """Generate only the smallest problems: one room, one object, one transition (ACCEL-0). Edits are free."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EditConfig(Settings):
-    """How children are made from replayed problems."""
-
-    section: ClassVar[str] = "teacher.edits"
-    least: int = setting(7, at_least=1)
-    """Fewest edits a child."""
-    most: int = setting(10, at_least=1, at_most=64)
-    """Most edits a child; the number is uniform between the two."""
-    level: bool = True
-    """Edit levels."""
-    task: bool = True
-    """Edit tasks."""
-    hindsight: bool = True
-    """Start from partial progress, as the first edit."""
-
-    def check(self) -> None:
-        require(self.least <= self.most, self.key("least"), self.least, f"at most {self.key('most')} = {self.most}")
-        require(
-            self.level or self.task, self.key("level"), self.level, "true is needed where teacher.edits.task is false"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class BufferConfig(Settings):
-    """The problems a teacher remembers and how it draws them again."""
-
-    section: ClassVar[str] = "teacher.buffer"
-    capacity: int = setting(50_000, at_least=1)
-    """How many problems the buffer keeps."""
-    min_fill: float = setting(0.5, at_least=0.0, at_most=1.0)
-    """Replay starts once this share of the buffer is full."""
-    prioritisation: Literal["rank", "proportional", "topk"] = "rank"
-    """How scores become probabilities."""
-    temperature: float = setting(1.0, above=0.0)
-    """Beta: P_score is proportional to the weight to the power 1 / beta."""
-    top: int = setting(1_000, at_least=1)
-    """How many of the best are drawn from, uniformly, with `topk`."""
-    staleness: float = setting(0.1, at_least=0.0, at_most=1.0)
-    """Rho: the share of probability that goes to problems not seen for long."""
-    replacement: bool = True
-    """Draw a batch with replacement, as the authors do."""
-    deduplicate: bool = False
-    """Keep no two problems of equal content."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DRConfig(Settings):
-    """Domain randomisation: always new problems."""
-
-    section: ClassVar[str] = "teacher"
-    name: Literal["dr"] = "dr"
-    """Which teacher."""
-    pool: int = setting(4, at_least=1)
-    """Problems an environment takes in turn within one rollout, the next whenever an episode ends."""
-    carry: bool = False
-    """Continue cut episodes in the next rollout (the authors' way) instead of starting each from reset."""
-
-
-Score = Literal["maxmc", "pvl", "l1", "learnability", "mna", "constant"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PLRConfig(Settings):
-    """Prioritised replay of past problems; robust unless it trains on new ones too."""
-
-    section: ClassVar[str] = "teacher"
-    name: Literal["plr"] = "plr"
-    """Which teacher."""
-    train_on_new: bool = False
-    """Train on new problems as well (plain PLR). Off: PLR⊥, which only scores them."""
-    replay_prob: float = setting(0.5, at_least=0.0, at_most=1.0)
-    """Probability of a replay iteration once the buffer is filled enough."""
-    num_eval: int | None = setting(None, at_least=1)
-    """Problems in a batch that is only scored; as many as environments if not set."""
-    score: Score = "maxmc"
-    """What makes a problem worth replaying."""
-    buffer: BufferConfig = field(default_factory=BufferConfig)
-    """The memory."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ACCELConfig(PLRConfig):
-    """PLR⊥ that also edits what it has just replayed."""
-
-    name: Literal["accel"] = "accel"  # type: ignore[assignment]
-    """Which teacher."""
-    replay_prob: float = setting(0.9, at_least=0.0, at_most=1.0)
-    """Probability of a replay iteration once the buffer is filled enough."""
-    edits: EditConfig = field(default_factory=EditConfig)
-    """How children are made."""
-
-
-TeacherConfig = DRConfig | PLRConfig | ACCELConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,9 +200,35 @@ class Config(Settings):
             run.rollout % ppo.phases == 0,
             "student.ppo.phases", ppo.phases, f"a divisor of run.rollout = {run.rollout}",
         )  # fmt: skip
-        if isinstance(self.teacher, PLRConfig):
+        if self.plan.score is not None:
             require(
                 run.rollout >= self.domain.step_limit,
                 "run.rollout", run.rollout,
                 f"at least domain.step_limit = {self.domain.step_limit}: scores need finished episodes",
             )  # fmt: skip
+
+    @property
+    def plan(self) -> Plan:
+        """What the teacher's settings mean in this experiment."""
+        return self.teacher.plan(self.run.num_envs, self.pairing.minimal)
+
+    def env_steps(self, iterations: int, trained: int) -> int:
+        """Env steps played in so many iterations, `trained` of them with an update."""
+        only_scored = (iterations - trained) * (self.plan.num_eval or 0)
+        return self.run.rollout * (trained * self.plan.num_train + only_scored)
+
+    def expected_updates(self) -> int:
+        """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""
+        plan, run = self.plan, self.run
+        envs = plan.trained * plan.num_train + (1 - plan.trained) * (plan.num_eval or 0)
+        return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
+
+    def require_even(self, shards: int) -> None:
+        """Whether so many devices can share the work evenly."""
+        words = f"a multiple of the number of devices, {shards}, is needed"
+        for key, number in (
+            ("run.num_envs", self.run.num_envs),
+            ("student.ppo.minibatch_envs", self.student.ppo.minibatch_envs),
+            ("teacher.num_eval", self.plan.num_eval or 0),
+        ):
+            require(number % shards == 0, key, number, words)

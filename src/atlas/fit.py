@@ -14,10 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from atlas.build import env_steps
 from atlas.config import Config
 from atlas.errors import AtlasError
-from atlas.training import KINDS, NEVER, Metrics, Trainer, TrainState
+from atlas.training import NEVER, Metrics, Trainer, TrainState
+from atlas.types import KINDS
 from atlas.ued import buffer as buffers
 
 CALL_SECONDS = 1.5
@@ -62,32 +62,38 @@ def fit(
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before.
 
-    Where several processes train together, `everyone` tells what each of them has to say: the first one's clock counts
-    for all, and all stop if one has to.
+    Where several processes train together, `everyone` is an all-gather: the first one's clock counts for all, and all
+    stop if one has to.
     """
+    run = config.run
     begin = time.monotonic() - seconds
     state = compile_step(trainer, state)
     pace, iteration, trained = 1, int(state.iterations), int(state.trained)
-    while env_steps(config, iteration, trained) < config.run.total_steps:
+    longest = max(config.env_steps(1, 0), config.env_steps(1, 1))
+    while (steps := config.env_steps(iteration, trained)) < run.total_steps:
         everyone(None)  # devices wait for each other half a minute at most, and hooks may take longer
         started = time.monotonic()
-        state, totals = trainer.compiled(state, np.int32(min(pace, _safe(config, iteration, trained))))
+        most = max(1, (run.total_steps - steps) // longest)  # so many cannot overshoot the end, whatever their kind
+        state, totals = trainer.compiled(state, np.int32(min(pace, most)))
         metrics: Metrics = jax.device_get(totals)
-        _require_numbers(metrics)
+        if metrics.bad != NEVER:
+            raise NotANumber(
+                f"the losses of iteration {metrics.bad} are not numbers, so training stopped; the last checkpoint is "
+                "from before it and is kept (a smaller student.ppo.learning_rate may help)"
+            )
         took, before = time.monotonic() - started, iteration
         iteration, trained = int(state.iterations), int(state.trained)
+        steps = config.env_steps(iteration, trained)
         pace = max(1, min(MOST_ITERATIONS, 2 * pace, int(CALL_SECONDS / took * (iteration - before))))
         said = everyone({"pace": pace, "seconds": time.monotonic() - begin, "stop": stop()})
-        pace = said[0]["pace"]
-        moment = Moment(
-            state, iteration, trained, env_steps(config, iteration, trained), said[0]["seconds"], False,
-            stopped=any(one["stop"] for one in said),
-        )  # fmt: skip
-        moment.last = moment.stopped or moment.steps >= config.run.total_steps or _out_of_time(config, moment.seconds)
+        pace, passed, stopped = said[0]["pace"], said[0]["seconds"], any(one["stop"] for one in said)
+        late = run.time_limit is not None and passed >= 60 * run.time_limit
+        last = stopped or steps >= run.total_steps or late
+        moment = Moment(state, iteration, trained, steps, passed, last, stopped=stopped)
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:
             hook(moment)
-        if moment.last:
+        if last:
             break
     return state
 
@@ -101,50 +107,28 @@ def compile_step(trainer: Trainer, state: TrainState) -> TrainState:
     return state
 
 
-def _safe(config: Config, iteration: int, trained: int) -> int:
-    """How many iterations cannot overshoot the end, whatever their kind; at least one."""
-    left = config.run.total_steps - env_steps(config, iteration, trained)
-    largest = max(env_steps(config, 1, 0), env_steps(config, 1, 1))
-    return max(1, left // largest)
-
-
-def _out_of_time(config: Config, seconds: float) -> bool:
-    return config.run.time_limit is not None and seconds >= 60 * config.run.time_limit
-
-
-def _require_numbers(metrics: Metrics) -> None:
-    bad = int(metrics.bad)
-    if bad != NEVER:
-        raise NotANumber(
-            f"the losses of iteration {bad} are not numbers, so training stopped; the last checkpoint is from before "
-            "it and is kept (a smaller student.ppo.learning_rate may help)"
-        )
-
-
 def _record(trainer: Trainer, moment: Moment, metrics: Metrics, took: float, config: Config) -> dict[str, Any]:
     """The numbers of one call, by name."""
-    trained = max(int(metrics.trained), 1)
-    new_steps = env_steps(config, int(metrics.iterations.sum()), int(metrics.trained))
+
+    def by_kind(total: Any, count: Any) -> dict[str, float]:
+        """Means by kind of batch, of the kinds that occurred."""
+        return {kind: float(t) / float(c) for kind, t, c in zip(KINDS, total, count, strict=True) if c > 0}
+
+    new_steps = config.env_steps(int(metrics.iterations.sum()), int(metrics.trained))
     record: dict[str, Any] = {
         "iteration": moment.iteration,
         "trained": moment.trained,
         "steps": moment.steps,
         "seconds": round(moment.seconds, 3),
         "steps_per_second": round(new_steps / took, 1),
-        "iterations": _by_kind(metrics.iterations, np.ones(len(KINDS))),
-        "solve_rate": _by_kind(metrics.solves, metrics.attempts),
-        "score": _by_kind(metrics.score, metrics.problems),
-        "trivial": _by_kind(metrics.trivial, metrics.problems),
+        "iterations": by_kind(metrics.iterations, np.ones(len(KINDS))),
+        "solve_rate": by_kind(metrics.solves, metrics.attempts),
+        "score": by_kind(metrics.score, metrics.problems),
+        "trivial": by_kind(metrics.trivial, metrics.problems),
     }
     if metrics.trained:
-        record["losses"] = {name: float(value) / trained for name, value in vars(metrics.losses).items()}
+        record["losses"] = {name: float(value) / int(metrics.trained) for name, value in vars(metrics.losses).items()}
     memory = trainer.teacher.memory(moment.state.teacher)
     if memory is not None:
         record["buffer"] = {"fill": int(buffers.fill(memory)), "capacity": len(memory.records.filled)}
     return record
-
-
-def _by_kind(total: Any, count: Any) -> dict[str, float]:
-    """Means by kind of batch, of the kinds that occurred."""
-    pairs = zip(KINDS, total, count, strict=True)
-    return {kind: float(t) / float(c) for kind, t, c in pairs if c > 0}

@@ -9,7 +9,7 @@ import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import yaml
 
@@ -48,6 +48,8 @@ class Settings:
 
     section: ClassVar[str] = ""
     """Where it stands in a config, for messages: `teacher.buffer`."""
+    may_be_nameless: ClassVar[bool] = False
+    """Whether a section without a name is the first of its variants."""
 
     def __post_init__(self) -> None:
         self.verify({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
@@ -72,12 +74,12 @@ class Settings:
 
     @classmethod
     def variants(cls) -> "dict[str, type[Settings]]":
-        """The classes that a section of this type may have, by its `name`, the default first; empty: only this one."""
+        """The classes that a section of this type may have, by its `name`; empty: only this one."""
         return {}
 
 
-STEP_LIMIT: Final = 512
-"""Steps that an episode or a plan may take where nothing else is said."""
+STEP_LIMIT = 512
+"""Steps that an episode may take where nothing else is said."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,9 +87,10 @@ class DomainSettings(Settings):
     """What the settings of every domain have: its `name` (a Literal) and the steps after which an episode is cut."""
 
     section: ClassVar[str] = "domain"
+    may_be_nameless: ClassVar[bool] = True
     if TYPE_CHECKING:  # each domain declares these itself, so that its settings keep their own order in files
         name: str = ""
-        step_limit: int = STEP_LIMIT
+        step_limit: int = 0
 
     @classmethod
     def variants(cls) -> dict[str, type[Settings]]:
@@ -176,30 +179,16 @@ def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
 
 
 def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
-    sections = [t for t in (hint, *typing.get_args(hint)) if isinstance(t, type) and issubclass(t, Settings)]
-    if sections:
-        return from_plain(_section(sections, value, where), value, where)
+    if isinstance(hint, type) and issubclass(hint, Settings):
+        variants = hint.variants()
+        if not variants or not isinstance(value, dict):
+            return from_plain(hint, value, where)
+        name: Any = value.get("name", next(iter(variants)) if hint.may_be_nameless else None)
+        require(name in variants, f"{where}.name", name, f"one of {', '.join(variants)} is needed")
+        return from_plain(variants[name], value, where)
     if isinstance(value, list):
         return tuple(_from_plain_value(None, v, where) for v in value)
     return value
-
-
-def _section(sections: list[type[Settings]], value: Any, where: str) -> type[Settings]:
-    """Which class a section is: among several, its `name` says."""
-    by_name = sections[0].variants()
-    if by_name and isinstance(value, dict) and "name" not in value:
-        return next(iter(by_name.values()))
-    if not by_name:
-        if len(sections) == 1:
-            return sections[0]
-        by_name = {str(next(f.default for f in dataclasses.fields(s) if f.name == "name")): s for s in sections}
-    if not isinstance(value, dict):
-        return next(iter(by_name.values()))
-    if value.get("name") not in by_name:
-        raise ConfigError(
-            f"{where}.name = {show(value.get('name'))} is not allowed: one of {', '.join(map(str, by_name))} is needed"
-        )
-    return by_name[value["name"]]
 
 
 def dump(settings: Settings) -> str:

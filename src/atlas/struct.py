@@ -6,11 +6,9 @@ person constructs are checked.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
-import numpy as np
 
 Own = TypeVar("Own", bound="Struct")
 
@@ -47,19 +45,6 @@ class Struct:
     def replace(self: Own, **changes: Any) -> Own:
         """A copy with some fields changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
-
-
-def stacked(structs: Sequence[Own], padding: Mapping[str, int]) -> Own:
-    """Structs of any sizes as one batch on the host, every field padded to its largest size: with what `padding` says,
-    else with 0."""
-    batch = {}
-    for name in vars(structs[0]):
-        arrays = [np.asarray(getattr(struct, name)) for struct in structs]
-        shape = np.max([array.shape for array in arrays], axis=0, initial=0).astype(int)
-        batch[name] = rows = np.full((len(arrays), *shape), padding.get(name, 0), arrays[0].dtype)
-        for row, array in enumerate(arrays):
-            rows[row, ...][tuple(map(slice, array.shape))] = array
-    return type(structs[0]).unchecked(**batch)
 
 
 def static(default: Any) -> Any:

@@ -16,14 +16,11 @@ from jaxtyping import Bool, Float32, Int32, Key
 
 from atlas.devices import ALONE, COPY, Layout
 from atlas.struct import Struct
-from atlas.types import Outcome, Partial, Proposal, Teacher
+from atlas.types import KINDS, Outcome, Partial, Proposal, Teacher
+from atlas.ued import Plan
 from atlas.ued.scores import Played, ScoreFn, assess
 
-KINDS: Final = ("new", "replayed", "edited")
-"""What a batch of problems can be."""
 NEVER: Final = -1
-DIVIDED: Final = {"problems", "lineage", "partial", "resume"}
-"""Fields of a state with a row for each problem or environment. All others are small: every device has a copy."""
 
 
 class Play(Struct):
@@ -46,7 +43,7 @@ class TrainState(Struct):
     optimiser: Any
     teacher: Any
     resume: Any
-    """Where the rollouts of a teacher that carries episodes over stand; else None."""
+    """The episodes that the next rollout continues, for a teacher that carries them over; else None."""
     iterations: Int32[Array, ""]
     trained: Int32[Array, ""]
     """Iterations with an update. Env steps are counted on the host: they overflow 32 bits."""
@@ -74,6 +71,8 @@ class Trainer:
     """A run as pure functions: `init(key)`, `step(state)`, `steps(state, n)`. It is handed who takes part."""
 
     teacher: Teacher
+    plan: Plan
+    """What the teacher's settings mean."""
     score: ScoreFn
     begin: Callable[[Key[Array, ""]], tuple[Any, Any]]
     """The student at birth: parameters and the state of their optimiser."""
@@ -106,12 +105,49 @@ class Trainer:
         """One iteration: propose, play, assess, maybe learn, observe."""
         key, key_decide, key_iterate = jax.random.split(state.key, 3)
         state = state.replace(key=key)
-        if not self.teacher.only_scores:
+        if self.plan.num_eval is None:
             return self._iterate(key_iterate, state, True)
         train = self.teacher.decide(key_decide, state.teacher)
-        if self.teacher.num_train == self.teacher.num_eval:  # one shape: then the rollout is compiled once, too
+        if self.plan.num_train == self.plan.num_eval:  # one shape: then the rollout is compiled once, too
             return self._iterate(key_iterate, state, train)
         return _either(train, lambda train: self._iterate(key_iterate, state, train))
+
+    def _iterate(
+        self, key: Key[Array, ""], state: TrainState, train: bool | Bool[Array, ""]
+    ) -> tuple[TrainState, Metrics]:
+        key_propose, key_play, key_learn = jax.random.split(key, 3)
+
+        def propose(train: bool) -> tuple[Any, Proposal]:
+            teacher, proposal = self.teacher.propose(key_propose, state.teacher, train)
+            return teacher, self._constrained(proposal, "problems", "lineage")
+
+        def learn(train: bool) -> tuple[Any, Any, Any]:
+            if not train:
+                return state.params, state.optimiser, self.no_losses
+            return self.learn(key_learn, state.params, state.optimiser, play.rollout)
+
+        teacher, proposal = _either(train, propose)
+        play = self.play(key_play, state.params, proposal.problems, state.resume)
+        if self.plan.pool > 1:  # only the first problem of each pool is assessed: teachers with pools keep no scores
+            proposal = jax.tree.map(lambda x: x[:: self.plan.pool] if x.ndim else x, proposal)
+        outcome = assess(self.score, play.played, play.trivial, play.partial, proposal)
+        outcome = self._constrained(outcome, "partial")
+        params, optimiser, losses = _either(train, learn)
+        after = state.replace(
+            params=params,
+            optimiser=optimiser,
+            teacher=self.teacher.observe(teacher, proposal, outcome),
+            resume=play.resume,
+            iterations=state.iterations + 1,
+            trained=state.trained + train,
+        )
+        return after, _measure(after.iterations, proposal, outcome, losses, train)
+
+    def _constrained(self, told: Any, *rows: str) -> Any:
+        """Shard some fields of a proposal or an outcome by rows, and replicate the others: every device needs what
+        the teacher judges by."""
+        fields = vars(told).items()
+        return told.replace(**{n: self.layout.rows(x) if n in rows else self.layout.copies(x) for n, x in fields})
 
     def steps(self, state: TrainState, n: Int32[Array, ""]) -> tuple[TrainState, Metrics]:
         """Several iterations in one call, their metrics added up. How they are grouped changes nothing."""
@@ -122,6 +158,21 @@ class Trainer:
             return state, add(total, metrics)
 
         return jax.lax.fori_loop(0, n, once, (state, self.nothing()))
+
+    def nothing(self) -> Metrics:
+        """The metrics of no iteration at all."""
+        zeros = jnp.zeros(len(KINDS), jnp.int32)
+        return Metrics(
+            iterations=zeros,
+            problems=zeros,
+            trivial=zeros,
+            attempts=zeros,
+            solves=zeros,
+            score=jnp.zeros(len(KINDS)),
+            trained=jnp.int32(0),
+            losses=self.no_losses,
+            bad=jnp.int32(NEVER),
+        )
 
     @cached_property
     def compiled(self) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
@@ -144,66 +195,26 @@ class Trainer:
 
     @cached_property
     def shardings(self) -> Any:
-        """Where each part of a state lives, for several devices."""
+        """Where each part of a state lives, for several devices: problems and running episodes are divided, all else
+        is small and replicated."""
+        rows = TrainState.unchecked(
+            key=False,
+            params=False,
+            optimiser=False,
+            teacher=self.teacher.rows,
+            resume=True,
+            iterations=False,
+            trained=False,
+        )
 
-        def sharding(path: tuple[Any, ...], leaf: Any) -> Any:
-            divided = any(getattr(key, "name", None) in DIVIDED for key in path)
-            return self.layout.sharding(leaf, 0 if divided else COPY)
+        def shard(divided: bool, part: Any) -> Any:
+            return jax.tree.map(lambda leaf: self.layout.sharding(leaf, 0 if divided else COPY), part)
 
-        return jax.tree_util.tree_map_with_path(sharding, self.shapes)
+        return jax.tree.map(shard, rows, self.shapes)
 
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""
         return state if self.layout.mesh is None else self.layout.place(state, self.shardings)
-
-    def nothing(self) -> Metrics:
-        """The metrics of no iteration at all."""
-        zeros = jnp.zeros(len(KINDS), jnp.int32)
-        return Metrics(
-            iterations=zeros,
-            problems=zeros,
-            trivial=zeros,
-            attempts=zeros,
-            solves=zeros,
-            score=jnp.zeros(len(KINDS)),
-            trained=jnp.int32(0),
-            losses=self.no_losses,
-            bad=jnp.int32(NEVER),
-        )
-
-    def _iterate(
-        self, key: Key[Array, ""], state: TrainState, train: bool | Bool[Array, ""]
-    ) -> tuple[TrainState, Metrics]:
-        key_propose, key_play, key_learn = jax.random.split(key, 3)
-        teacher, proposal = _either(train, lambda train: self._propose(key_propose, state.teacher, train))
-        play = self.play(key_play, state.params, proposal.problems, state.resume)
-        proposal = _first_of_each_pool(proposal, self.teacher.pool)
-        outcome = self._spread(assess(self.score, play.played, play.trivial, play.partial, proposal))
-        params, optimiser, losses = _either(train, lambda train: self._learn(key_learn, state, play.rollout, train))
-        state = state.replace(
-            params=params,
-            optimiser=optimiser,
-            teacher=self.teacher.observe(teacher, proposal, outcome),
-            resume=play.resume,
-            iterations=state.iterations + 1,
-            trained=state.trained + train,
-        )
-        return state, _measure(state.iterations, proposal, outcome, losses, train)
-
-    def _propose(self, key: Key[Array, ""], teacher: Any, train: bool) -> tuple[Any, Proposal]:
-        teacher, proposal = self.teacher.propose(key, teacher, train)
-        return teacher, self._spread(proposal)
-
-    def _spread(self, told: Any) -> Any:
-        """What is proposed or came of it: its problems are divided; what the teacher judges by is known everywhere."""
-        return type(told).unchecked(
-            **{n: self.layout.rows(x) if n in DIVIDED else self.layout.copies(x) for n, x in vars(told).items()}
-        )
-
-    def _learn(self, key: Key[Array, ""], state: TrainState, rollout: Any, train: bool) -> tuple[Any, Any, Any]:
-        if not train:
-            return state.params, state.optimiser, self.no_losses
-        return self.learn(key, state.params, state.optimiser, rollout)
 
 
 def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any:
@@ -213,18 +224,11 @@ def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any
     return jax.lax.cond(train, lambda: branch(True), lambda: branch(False))
 
 
-def _first_of_each_pool(proposal: Proposal, pool: int) -> Proposal:
-    """What is assessed where environments take several problems in turn: teachers that do so keep no scores."""
-    return jax.tree.map(lambda x: x[::pool], proposal) if pool > 1 else proposal
-
-
 def _measure(
     iteration: Int32[Array, ""], proposal: Proposal, outcome: Outcome, losses: Any, train: bool | Bool[Array, ""]
 ) -> Metrics:
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(losses)]))
-    edited = proposal.lineage.parent[0] >= 0
-    kind = jnp.where(proposal.slots[0] >= 0, 1, jnp.where(edited, 2, 0))
-    here = jnp.arange(len(KINDS)) == kind
+    here = jnp.arange(len(KINDS)) == proposal.kind
 
     def total(x: Array) -> Array:
         return jnp.where(here, jnp.sum(x), 0).astype(jnp.int32)

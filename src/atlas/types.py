@@ -1,8 +1,12 @@
-"""Problems with a name: what files hold and evaluation reports on."""
+"""The nouns and the contracts: problem, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
+
+Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student and the
+teachers see a batch. Every random function takes one `key`, first, and uses it once.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jax import Array
@@ -10,11 +14,6 @@ from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
-
-# The nouns and the contracts: problem, vocabulary, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
-#
-# Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student
-# and the teachers see a batch. Every random function takes one `key`, first, and uses it once.
 
 Level = Any
 """A pytree that only its domain looks into."""
@@ -26,6 +25,16 @@ TaskState = Any
 
 EDIT_ARGUMENTS = 3
 """How many numbers an edit leaves in the lineage: where, where to, what (-1 where one has no meaning)."""
+
+
+def pack_pair(first: Any, second: Any) -> Any:
+    """Two numbers, the second below 100, as one argument of an edit: row and column, or machine and state."""
+    return 100 * first + second
+
+
+def unpack_pair(argument: int) -> tuple[int, int]:
+    """The inverse of `pack_pair`."""
+    return divmod(argument, 100)
 
 
 class Problem(Struct):
@@ -54,11 +63,11 @@ class Lineage(Struct):
     parent: Int32[Array, ""]
     """Serial number of the problem it was edited from; -1 if it was sampled."""
     generation: Int16[Array, ""]
-    """How many edits sequences lie between it and a sampled problem."""
+    """How many sequences of edits lie between it and a sampled problem."""
     edits: Int8[Array, "max_edits"]
     """Which edits made it from its parent, in order, as rows of the table of edits; -1 unused."""
     arguments: Int16[Array, "max_edits 3"]
-    """What each of them drew."""
+    """What each of them was applied to, as numbers."""
 
 
 Item = TypeVar("Item")
@@ -98,9 +107,16 @@ class Record(Struct):
     """Finished episodes in which the task was accepted."""
 
 
-class Proposal(Struct):
-    """A batch of problems to play."""
+KINDS: Final = ("new", "replayed", "edited")
+"""What the problems of a batch can be."""
+NEW, REPLAYED, EDITED = range(len(KINDS))
 
+
+class Proposal(Struct):
+    """A batch of problems to play, all of one kind."""
+
+    kind: Int8[Array, ""]
+    """NEW, REPLAYED or EDITED."""
     problems: Problem
     lineage: Lineage
     slots: Int32[Array, "batch"]
@@ -192,11 +208,10 @@ class Domain(Protocol):
 
 @runtime_checkable
 class Surface(Protocol):
-    """What people need of a domain: text, words, pictures, solutions. Training never imports one."""
+    """What people need of a domain: text, words, pictures, solutions. Training never imports one.
 
-    @property
-    def domain(self) -> Domain:
-        """The domain with default settings; it can play levels of any size."""
+    Drawings are those of `atlas.show.canvas`.
+    """
 
     @property
     def level_type(self) -> type:
@@ -221,11 +236,43 @@ class Surface(Protocol):
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
 
+    def overview(self, level: Level) -> dict[str, str]:
+        """A level in a few short words, by column of a table."""
+
     def observe(self, state: DomainState) -> dict[str, Any]:
         """A moment of an episode in plain values: where the agent is, what it sees and holds."""
 
-    def edit_words(self, name: str, arguments: Sequence[int]) -> str:
-        """What a level edit changed, in words, from what it left in the lineage."""
+    def moment(self, observed: Mapping[str, Any]) -> dict[str, str]:
+        """The same in a few short words, by column of a table."""
+
+    def edit_words(self, name: str, arguments: Sequence[int]) -> str | None:
+        """What a level edit changed, from what it left in the lineage; None for edits that are not of levels."""
+
+    def drawing(self, level: Level, strip: bool | None = None) -> Any:
+        """A level as a drawing, one unit a cell. `strip`: with room below it for what is held; if None, as needed."""
+
+    def sign(self, prop: int) -> Any:
+        """A proposition as a small picture, for drawings of tasks."""
+
+    def symbols(self) -> Sequence[Any]:
+        """The symbols that `tiles` names: `cell` and `agent`, each with a number."""
+
+    def tiles(self, level: Level) -> dict[str, Any]:
+        """A level for players in a web page: `cols`, `cells` by number, where the agent is (`at`), its number (`to`),
+        the cells it sees (`lit`), and if it holds something, the number of its cell (`held`) and words (`holding`)."""
+
+    def terminal(self, level: Level) -> Any:
+        """A level in colours, as `rich` text."""
+
+    def terminal_view(self, view: np.ndarray) -> Any:
+        """What the agent sees, as `rich` text."""
+
+    def holding(self, level: Level) -> Any | None:
+        """What the agent holds, as `rich` text; None if nothing, or if agents hold nothing at all."""
+
+    @property
+    def keys(self) -> tuple[Mapping[str, int], str]:
+        """Key on a keyboard -> action, and a line of help. Arrow keys are `up`, `down`, `left`, `right`."""
 
     def screen(self, settings: Any) -> Callable[[Problem], Bool[Array, ""]]:
         """A cheap check for solvability of one problem with a flat task, jittable, for levels of some settings."""
@@ -234,7 +281,9 @@ class Surface(Protocol):
         """`bool[batch]`: which problems of a batch pass that check, whatever their tasks and levels."""
 
     def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Any]:
-        """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`."""
+        """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`.
+
+        Options: `step_limit`, `budget`, `polish`, `bound`, `workers`, `progress`."""
 
     def hints(self, problem: Problem) -> list[str]:
         """What looks odd about a problem and is no mistake, in sentences."""
@@ -282,46 +331,30 @@ class Formalism(Protocol):
 
 @runtime_checkable
 class Teacher(Protocol):
-    """Proposes problems and learns from what became of them. Its state is a pytree; all calls are pure."""
+    """Proposes problems and learns from their outcomes. Its state is a pytree; all calls are pure.
+
+    What others need to know of it beyond these calls is the `Plan` that its settings give (`atlas.ued`).
+    """
 
     @property
-    def supply(self) -> Any:
-        """Where it gets new problems from (`atlas.ued.supply`)."""
-
-    @property
-    def score(self) -> str:
-        """The name of the score that it judges problems by."""
-
-    @property
-    def pool(self) -> int:
-        """Problems an environment takes in turn; those of one environment stand together in a proposal."""
-
-    @property
-    def only_scores(self) -> bool:
-        """Whether some iterations only score their problems."""
-
-    @property
-    def num_train(self) -> int:
-        """Problems in a batch to train on."""
-
-    @property
-    def num_eval(self) -> int:
-        """Problems in a batch that is only scored."""
+    def rows(self) -> Any:
+        """A prefix of its state: True where the first axis counts problems, which several devices divide among
+        themselves, False where each of them has a copy."""
 
     def init(self, key: Key[Array, ""]) -> Any:
         """The state before the first iteration."""
 
     def decide(self, key: Key[Array, ""], state: Any) -> Bool[Array, ""]:
-        """Whether the next iteration trains (True) or only scores new or edited problems (False)."""
+        """Whether the next iteration trains (True) or only scores its problems (False)."""
 
     def propose(self, key: Key[Array, ""], state: Any, train: bool) -> tuple[Any, Proposal]:
-        """The next batch: `num_train` problems if `train`, else `num_eval`."""
+        """The next batch, for as many environments as the plan says: `num_train` if `train`, else `num_eval`."""
 
     def observe(self, state: Any, proposal: Proposal, outcome: Outcome) -> Any:
         """Take note of the outcome."""
 
     def memory(self, state: Any) -> Any:
-        """The buffer of problems that it remembers; None if it remembers none."""
+        """The buffer of problems that it remembers (`atlas.ued.buffer`); None if it remembers none."""
 
 
 # Problems with a name: what files hold and evaluation reports on.

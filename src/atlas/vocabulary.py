@@ -32,3 +32,7 @@ class Vocabulary:
     """`bool[props, props]`: symmetric; `excludes[i, j]` iff i and j never hold at once."""
     ids: dict[str, int]
     """Id of each name."""
+    lasting: tuple[str, ...] = ()
+    """Verbs of `commands` for what goes on: `while carrying a key` is better than `while picking up a key`."""
+    glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""

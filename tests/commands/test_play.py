@@ -10,13 +10,13 @@ from atlas.cli import main
 from atlas.commands.episodes import Game, split_keys
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
-from atlas.tasks import rm
+from atlas.tasks.machine import ACCEPT, flat_task
 from atlas.types import Problem
 
 LEVEL = text.parse_level("########\n##kb-r##\n##^...##\n########")
-TASK = rm.machine([
+TASK = flat_task([
     (0, 1, [IDS["carrying_key"] + 1, -(IDS["front_ball"] + 1)]),
-    (1, rm.ACCEPT, [IDS["front_key_blue"] + 1], 1.0),
+    (1, ACCEPT, [IDS["front_key_blue"] + 1], 1.0),
 ])  # fmt: skip
 
 

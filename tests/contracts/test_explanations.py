@@ -8,8 +8,8 @@ from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain, is_prose, shape
 from atlas.tasks.formats import format_task, parse_task
+from atlas.tasks.packed import unpack
 from atlas.tasks.sample import SAMPLERS
-from atlas.tasks.view import view
 from twins.drawn import drawn
 
 SENTENCES = {"sequential", "dag", "authors-dag"}
@@ -17,8 +17,8 @@ SENTENCES = {"sequential", "dag", "authors-dag"}
 
 
 def tasks(name, which, count):
-    """The first tasks of a batch, as numpy."""
-    return [jax.tree.map(lambda leaf, i=i: leaf[i], drawn(name, which)) for i in range(count)]
+    """The first tasks of a batch."""
+    return [unpack(jax.tree.map(lambda leaf, i=i: leaf[i], drawn(name, which))) for i in range(count)]
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -26,7 +26,7 @@ def tasks(name, which, count):
 def test_explanations_are_read_back(name, which):
     for task in tasks(name, which, 64):
         text = explain(task, VOCABULARY)
-        assert shape(view(english(text, VOCABULARY))) == shape(view(task)), text
+        assert shape(english(text, VOCABULARY)) == shape(task), text
         assert is_prose(text) or name not in SENTENCES or which != "all"
 
 
@@ -34,4 +34,4 @@ def test_explanations_are_read_back(name, which):
 def test_files_are_read_back(name):
     for task in tasks(name, "all", 24):
         text = yaml.safe_dump(format_task(task, VOCABULARY), sort_keys=False)
-        assert shape(view(parse_task(yaml.safe_load(text), VOCABULARY))) == shape(view(task))
+        assert shape(parse_task(yaml.safe_load(text), VOCABULARY)) == shape(task)

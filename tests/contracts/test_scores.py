@@ -70,6 +70,7 @@ def proposal(slots, best, attempts, solves):
         )
 
     return Proposal(
+        kind=jnp.int8(0),
         problems=Problem(level=jnp.zeros(BATCH), task=jnp.zeros(BATCH)),
         lineage=jax.vmap(lineage)(jnp.arange(BATCH, dtype=jnp.int32)),
         slots=jnp.asarray(slots, jnp.int32),

@@ -10,10 +10,11 @@ import pytest
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.tasks.edits import task_edits
+from atlas.tasks.machine import ACCEPT, REJECT, UNUSED, TaskSize, flat_task
+from atlas.tasks.packed import stack
 from atlas.tasks.rewards import sparse
-from atlas.tasks.rm import ACCEPT, REJECT, UNUSED, RewardMachine, machine, resize
 from atlas.tasks.sample import SAMPLERS
-from rules import hierarchy_rules, siblings_differ, task_rules
+from rules import task_rules
 from twins.drawn import drawn
 from twins.task_edits import applies, explains, plain
 
@@ -24,19 +25,19 @@ COUNT = 64
 
 def by_hand():
     """What samplers do not make: rejection, disjunctions, loops through the start, dead ends, all rows in use."""
-    machines = [
-        machine([(0, ACCEPT, [1])]),
-        machine([(0, 1, [1]), (1, 2, [2]), (2, 3, [3]), (3, 4, [4]), (4, ACCEPT, [5])]),
-        machine([(0, 1, [1, -2]), (0, REJECT, [2, -1]), (1, ACCEPT, [3, -2]), (1, REJECT, [2, -3])]),
-        machine([(0, ACCEPT, [1, -2]), (0, ACCEPT, [2, -1])]),
-        machine([(0, 1, [1, 2]), (0, 2, [1, -2]), (1, 0, [3]), (2, ACCEPT, [4])]),
-        machine([(0, 1, [1]), (1, 0, [2, -3]), (1, ACCEPT, [3, -2])]),
-        machine([(0, 1, [1]), (1, 2, [2, -3]), (1, ACCEPT, [3, -2])]),
-        machine([(0, 1, [1, -2]), (0, 2, [2, -1]), (1, 2, [3]), (2, 1, [4, -5]), (2, ACCEPT, [5, -4])]),
-        machine([(0, 1, []), (1, ACCEPT, [-4])]),
+    tasks = [
+        flat_task([(0, ACCEPT, [1])]),
+        flat_task([(0, 1, [1]), (1, 2, [2]), (2, 3, [3]), (3, 4, [4]), (4, ACCEPT, [5])]),
+        flat_task([(0, 1, [1, -2]), (0, REJECT, [2, -1]), (1, ACCEPT, [3, -2]), (1, REJECT, [2, -3])]),
+        flat_task([(0, ACCEPT, [1, -2]), (0, ACCEPT, [2, -1])]),
+        flat_task([(0, 1, [1, 2]), (0, 2, [1, -2]), (1, 0, [3]), (2, ACCEPT, [4])]),
+        flat_task([(0, 1, [1]), (1, 0, [2, -3]), (1, ACCEPT, [3, -2])]),
+        flat_task([(0, 1, [1]), (1, 2, [2, -3]), (1, ACCEPT, [3, -2])]),
+        flat_task([(0, 1, [1, -2]), (0, 2, [2, -1]), (1, 2, [3]), (2, 1, [4, -5]), (2, ACCEPT, [5, -4])]),
+        flat_task([(0, 1, []), (1, ACCEPT, [-4])]),
     ]
-    size = machines[0].size._replace(states=6, edges=2, literals=2)
-    return [sparse(resize(task, size)) for task in machines for _ in range(COUNT // len(machines) + 1)][:COUNT]
+    batch = [task for task in tasks for _ in range(COUNT // len(tasks) + 1)][:COUNT]
+    return jax.vmap(sparse)(stack(batch, TaskSize(1, 6, 2, 2)))
 
 
 KINDS = (*SAMPLERS, "by hand")
@@ -47,22 +48,22 @@ every = pytest.mark.parametrize(("kind", "row"), [(k, r) for k in KINDS for r in
 @functools.cache
 def tasks(kind):
     if kind == "by hand":
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *by_hand())
+        return jax.tree.map(np.asarray, by_hand())
     return jax.tree.map(lambda leaf: leaf[:COUNT], drawn(kind))
 
 
-@functools.cache
-def runner(size):
-    """All edits of tasks of one size: compiled once for all kinds that share it."""
-    edits = task_edits(VOCABULARY, MASK, sparse, size)
+@jax.jit
+@jax.vmap
+def run(key, task):
+    """All edits of a task."""
+    edits = task_edits(VOCABULARY, MASK, sparse)
     assert tuple(edit.name for edit in edits) == EDITS
-    return jax.jit(jax.vmap(lambda key, task: [(edit.applicable(task), *edit.apply(key, task)) for edit in edits]))
+    return [(edit.applicable(task), *edit.apply(key, task)) for edit in edits]
 
 
 @functools.cache
 def edited(kind):
     """For each edit: whether it applies, what it makes, and with what arguments."""
-    run = runner(at(tasks(kind), 0).size)
     return jax.device_get(run(jax.random.split(jax.random.key(2), COUNT), tasks(kind)))
 
 
@@ -72,10 +73,10 @@ def at(tree, i):
 
 def machines_of(task) -> list:
     """Each machine of a task in plain Python, and whether others call it."""
-    if isinstance(task, RewardMachine):
-        return [(plain(task.target, task.guard, task.outcome), False)]
-    parts = zip(task.target, task.guard, task.outcome, task.call, strict=True)
-    return [(plain(*part), number != int(task.root)) for number, part in enumerate(parts)]
+    call = np.full_like(task.target, UNUSED) if task.call is None else task.call
+    root = 0 if task.root is None else int(task.root)
+    parts = zip(task.target, task.guard, task.outcome, call, strict=True)
+    return [(plain(*part), number != root) for number, part in enumerate(parts)]
 
 
 @every
@@ -92,12 +93,7 @@ def test_applicability_is_exact(kind, row):
 def test_results_obey_the_rules(kind, row):
     found, after, _ = edited(kind)[row]
     for i in np.flatnonzero(found):
-        task = at(after, i)
-        if isinstance(task, RewardMachine):
-            task_rules(task)
-            siblings_differ(task.target, task.guard)
-        else:
-            hierarchy_rules(jax.tree.map(jnp.asarray, task))
+        task_rules(at(after, i))
 
 
 @every
@@ -116,7 +112,7 @@ def test_new_propositions_do_not_contradict_their_siblings(kind):
     implies = VOCABULARY.implies
     for i in np.flatnonzero(found):
         state, _, new = (int(a) for a in arguments[i])
-        others = np.abs(after.guard[i, state])[after.target[i, state] != UNUSED].ravel() - 1
+        others = np.abs(after.guard[i, 0, state])[after.target[i, 0, state] != UNUSED].ravel() - 1
         others = [p for p in others if p >= 0 and p != new]
         assert not implies[new, others].any()
         assert not implies[others, new].any()
@@ -127,9 +123,9 @@ def test_sequences_stay_sequences():
         found, after, _ = edited("sequential")[row]
         for i in np.flatnonzero(found):
             length = int((after.target[i] != UNUSED).sum())
-            assert after.target[i, :length, 0].tolist() == list(range(1, length + 1))
+            assert after.target[i, 0, :length, 0].tolist() == list(range(1, length + 1))
 
 
 def test_a_tiny_alphabet_leaves_nothing_to_switch_to():
-    edits = task_edits(VOCABULARY, np.arange(len(VOCABULARY.names)) == 3, sparse, at(tasks("sequential"), 0).size)
+    edits = task_edits(VOCABULARY, np.arange(len(VOCABULARY.names)) == 3, sparse)
     assert not edits[0].applicable(jax.tree.map(jnp.asarray, at(tasks("sequential"), 0)))

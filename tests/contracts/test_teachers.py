@@ -1,9 +1,10 @@
 """Laws that every teacher obeys, with problems that are mere numbers: a teacher may not look into them."""
 
 import dataclasses
+import json
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,9 +12,24 @@ import numpy as np
 import pytest
 
 import toys
-from atlas.config import ACCELConfig, BufferConfig, DRConfig, PLRConfig
-from atlas.types import Outcome, Proposal
-from atlas.ued.teachers import TEACHERS
+from atlas.cli import main
+from atlas.domains.minigrid.presets import TINY
+from atlas.evaluation.sets import obtain
+from atlas.settings import dump, setting
+from atlas.struct import Struct
+from atlas.types import KINDS, REPLAYED, Outcome, Proposal
+from atlas.ued import (
+    TEACHERS,
+    ACCELConfig,
+    BufferConfig,
+    DRConfig,
+    Plan,
+    PLRConfig,
+    Row,
+    TeacherConfig,
+    teacher_of,
+)
+from atlas.ued.supply import sampled
 
 NUM_ENVS, NUM_EVAL, CAPACITY = 4, 6, 16
 BUFFER = BufferConfig(capacity=CAPACITY, min_fill=0.5)
@@ -26,9 +42,6 @@ CONFIGS = {
     "accel few children": ACCELConfig(replay_prob=0.7, num_eval=2, buffer=BUFFER),
     "accel on new": ACCELConfig(replay_prob=0.7, train_on_new=True, buffer=BUFFER),
 }
-
-
-SUPPLY = toys.supply(NUM_ENVS)
 
 
 class Iteration(NamedTuple):
@@ -58,12 +71,13 @@ def outcome_of(key, problems, envs):
 def compiled(name):
     """A teacher, its decision and one whole iteration."""
     config = CONFIGS[name]
-    teacher = TEACHERS[config.name](config, SUPPLY)
+    plan = config.plan(NUM_ENVS)
+    teacher = teacher_of(config, toys.supply(plan))
 
     @partial(jax.jit, static_argnames="train")
     def iterate(key, state, train):
         proposed, proposal = teacher.propose(key, state, train)
-        outcome = outcome_of(key, proposal.problems, len(proposal.slots) // teacher.pool)
+        outcome = outcome_of(key, proposal.problems, len(proposal.slots) // plan.pool)
         return proposal, outcome, teacher.observe(proposed, proposal, outcome)
 
     return teacher, jax.jit(teacher.decide), iterate
@@ -89,9 +103,7 @@ def worked(request):
 
 
 def kind(iteration):
-    if iteration.proposal.slots[0] >= 0:
-        return "replay"
-    return "edit" if iteration.proposal.lineage.parent[0] >= 0 else "new"
+    return KINDS[int(iteration.proposal.kind)]
 
 
 def test_every_teacher_is_here():
@@ -100,14 +112,40 @@ def test_every_teacher_is_here():
 
 def test_batches_have_the_promised_size(worked):
     _, teacher, seen = worked
+    plan = teacher.supply.plan
     for iteration in seen:
-        expected = NUM_ENVS * teacher.pool if iteration.train else teacher.num_eval
-        assert all(len(leaf) == expected for leaf in jax.tree.leaves(iteration.proposal))
+        expected = NUM_ENVS * plan.pool if iteration.train else plan.num_eval
+        assert all(len(leaf) == expected for leaf in jax.tree.leaves(iteration.proposal) if leaf.ndim)
+
+
+def test_the_kind_of_a_batch_is_true(worked):
+    _, _, seen = worked
+    for iteration in seen:
+        assert np.all((iteration.proposal.slots >= 0) == (kind(iteration) == "replayed"))
+        if kind(iteration) != "replayed":
+            assert np.all((iteration.proposal.lineage.parent >= 0) == (kind(iteration) == "edited"))
+
+
+def test_rows_are_a_prefix_of_the_state(worked):
+    """True exactly where the first axis counts problems: those are what devices divide."""
+    _, teacher, seen = worked
+    divided = jax.tree.map(lambda rows, part: jax.tree.map(lambda _: rows, part), teacher.rows, seen[-1].after)
+    payload = {"problems", "lineage", "partial"}
+    for path, rows in jax.tree_util.tree_leaves_with_path(divided):
+        assert rows == bool(payload & {key.name for key in path}), path
+
+
+def test_the_expected_share_of_updates_is_what_happens(worked):
+    name, teacher, _ = worked
+    _, seen = history(name, iterations=400, seed=3)
+    memory = [teacher.memory(i.before) for i in seen]
+    ready = [i.train for i, m in zip(seen, memory, strict=True) if m is None or m.records.filled.sum() >= CAPACITY / 2]
+    assert np.mean(ready) == pytest.approx(teacher.supply.plan.trained, abs=4 * np.sqrt(0.25 / len(ready)))
 
 
 def test_new_problems_have_serial_numbers_of_their_own(worked):
     _, _, seen = worked
-    numbers = np.concatenate([i.proposal.lineage.number for i in seen if kind(i) != "replay"])
+    numbers = np.concatenate([i.proposal.lineage.number for i in seen if kind(i) != "replayed"])
     assert len(np.unique(numbers)) == len(numbers)
 
 
@@ -128,14 +166,14 @@ def test_only_robust_teachers_keep_from_training_on_new_problems(worked):
     if name == "dr":
         return
     on_new = teacher.config.train_on_new
-    assert all(i.train == (on_new or kind(i) == "replay") for i in seen)
-    assert {"replay", "new"} <= {kind(i) for i in seen}
+    assert all(i.train == (on_new or kind(i) == "replayed") for i in seen)
+    assert {"replayed", "new"} <= {kind(i) for i in seen}
 
 
 def test_replay_waits_until_the_buffer_is_filled_enough(worked):
     _, _, seen = worked
     for i in seen:
-        if kind(i) == "replay":
+        if kind(i) == "replayed":
             assert i.before.buffer.records.filled.sum() >= BUFFER.min_fill * CAPACITY
             assert i.before.buffer.records.filled[i.proposal.slots].all()
 
@@ -143,7 +181,7 @@ def test_replay_waits_until_the_buffer_is_filled_enough(worked):
 def test_replayed_problems_are_those_in_the_buffer(worked):
     _, _, seen = worked
     for i in seen:
-        if kind(i) == "replay":
+        if kind(i) == "replayed":
             buffer, slots = i.before.buffer, i.proposal.slots
             np.testing.assert_array_equal(buffer.problems.level[slots], i.proposal.problems.level)
             np.testing.assert_array_equal(buffer.records.attempts[slots], i.proposal.record.attempts)
@@ -154,14 +192,14 @@ def test_accel_edits_right_after_each_replay_and_never_else(worked):
     name, _, seen = worked
     kinds = [kind(i) for i in seen]
     for before, now in pairwise(kinds):
-        assert (now == "edit") == (before == "replay" and name.startswith("accel"))
+        assert (now == "edited") == (before == "replayed" and name.startswith("accel"))
     assert kinds[0] == "new"
 
 
 def test_children_come_from_the_replayed_batch_in_turn(worked):
     _, _, seen = worked
     for replayed, now in pairwise(seen):
-        if kind(now) == "edit":
+        if kind(now) == "edited":
             turn = np.arange(len(now.proposal.slots)) % NUM_ENVS
             parents = replayed.proposal
             np.testing.assert_array_equal(now.proposal.lineage.parent, parents.lineage.number[turn])
@@ -185,8 +223,78 @@ def test_iterations_are_counted(worked):
     assert buffer is None or buffer.clock == len(seen)
 
 
-def test_replays_happen_as_often_as_asked():
-    _, seen = history("plr robust", iterations=400, seed=3)
-    ready = [i for i in seen if i.before.buffer.records.filled.sum() >= BUFFER.min_fill * CAPACITY]
-    share = np.mean([kind(i) == "replay" for i in ready])
-    assert share == pytest.approx(0.5, abs=4 * np.sqrt(0.25 / len(ready)))
+# A teacher from outside: a settings class, a teacher and a row, and everything works with it.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EchoConfig(TeacherConfig):
+    """New problems are scored, then all of them are trained on, a few times over."""
+
+    name: Literal["echo"] = "echo"
+    """Which teacher."""
+    times: int = setting(2, at_least=1)
+    """How often."""
+
+    def plan(self, num_envs, minimal=False):
+        share = self.times / (1 + self.times)
+        return Plan(title="Echo", num_train=num_envs, num_eval=num_envs, trained=share, score="learnability")
+
+
+class EchoState(Struct):
+    heard: Proposal
+    left: jax.Array
+
+
+class Echo:
+    rows = EchoState.unchecked(heard=True, left=False)
+
+    def __init__(self, config, supply):
+        self.config, self.supply = config, supply
+
+    def init(self, key):
+        shapes = jax.eval_shape(lambda: self._new(jax.random.key(0)))
+        return EchoState(heard=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes), left=jnp.int32(0))
+
+    def _new(self, key):
+        return sampled(key, self.supply, self.supply.plan.num_train, jnp.int32(0))
+
+    def decide(self, key, state):
+        return state.left > 0
+
+    def propose(self, key, state, train):
+        slots = jnp.arange(self.supply.plan.num_train, dtype=jnp.int32)
+        proposal = state.heard.replace(kind=jnp.int8(REPLAYED), slots=slots) if train else self._new(key)
+        return state, proposal
+
+    def observe(self, state, proposal, outcome):
+        left = jnp.where(proposal.kind == REPLAYED, state.left - 1, self.config.times)
+        return EchoState(heard=proposal, left=left)
+
+    def memory(self, state):
+        return None
+
+
+@pytest.fixture
+def echo(monkeypatch, tmp_path):
+    """The row, and a tiny experiment in a file."""
+    monkeypatch.setitem(TEACHERS, "echo", Row(EchoConfig, Echo))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("atlas.runs.run.obtain", partial(obtain, per_size=4))
+    run = dataclasses.replace(TINY.run, time_limit=1e-4)  # one call of the compiled step
+    path = tmp_path / "echo.yaml"
+    path.write_text(dump(dataclasses.replace(TINY, teacher=EchoConfig(times=3), run=run)))
+    return path
+
+
+def test_a_teacher_from_outside_is_a_settings_class_a_teacher_and_a_row(echo, tmp_path, capsys):
+    folder, problems = tmp_path / "run", tmp_path / "problems.yaml"
+    assert main(["train", str(echo), "--folder", str(folder), "--teacher.times", "1"]) == 0
+    assert main(["resume", str(folder), "--json"]) == 0
+    assert main(["sample", "-n", "2", "--rooms", "1", "--out", str(problems)]) == 0
+    assert main(["eval", str(folder), "--problems", str(problems), "--attempts", "2"]) == 0
+    assert main(["report", str(folder), "--out", str(tmp_path / "report.html")]) == 0
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [record["iterations"]["replayed"] for record in records] == [0, 1]
+    assert [record["trained"] for record in records] == [0, 1]
+    assert "Echo keeps no problems" in (tmp_path / "report.html").read_text()
+    assert "proposed" in capsys.readouterr().out

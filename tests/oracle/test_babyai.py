@@ -16,8 +16,7 @@ import pytest
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.errors import AtlasError
 from atlas.tasks.english import english
-from atlas.tasks.rm import ACCEPTED, RUNNING
-from atlas.tasks.view import view
+from atlas.vocabulary import ACCEPTED, RUNNING
 from twins import labels
 
 pytestmark = pytest.mark.oracle
@@ -47,17 +46,17 @@ class Follower:
     """A task as it is followed, over plain sets of names."""
 
     def __init__(self, mission: str) -> None:
-        self.machine = view(english(mission, VOCABULARY)).machines[0]
+        self.machine = english(mission, VOCABULARY).flat
         self.state = 0
 
     def consume(self, label: set[str]) -> bool:
         """Whether the task is accepted after a label."""
-        if self.machine.outcome[self.state] == RUNNING:
-            for edge in self.machine.leaving(self.state):
+        if self.machine.outcomes[self.state] == RUNNING:
+            for edge in self.machine.leaving[self.state]:
                 if all((VOCABULARY.names[abs(x) - 1] in label) == (x > 0) for x in edge.literals):
                     self.state = edge.target
                     break
-        return self.machine.outcome[self.state] == ACCEPTED
+        return self.machine.outcomes[self.state] == ACCEPTED
 
 
 def to_name(thing) -> str:

@@ -18,9 +18,10 @@ from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import codes_of
 from atlas.domains.minigrid.solver.prove import Solution, accepted, propose
 from atlas.settings import STEP_LIMIT
-from atlas.tasks import rm
-from atlas.tasks.view import Machine, view
+from atlas.tasks.machine import Machine
+from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem
+from atlas.vocabulary import REJECTED
 from symmetry import likeness
 from twins.paths import simple_paths
 
@@ -54,13 +55,13 @@ def each(*tags: str) -> pytest.MarkDecorator:
 
 
 def root(problem: NamedProblem) -> Machine:
-    return view(problem.task).machines[0]
+    return unpack(problem.task).machines[0]
 
 
 def asked(problem: NamedProblem) -> list[Proposition]:
     """What edges that do not fail the task ask for."""
     machine = root(problem)
-    edges = [edge for edge in machine.edges if machine.outcome[edge.target] != rm.REJECTED]
+    edges = [edge for edge in machine.edges if machine.outcomes[edge.target] != REJECTED]
     return [alphabet.PROPOSITIONS[literal - 1] for edge in edges for literal in edge.literals if literal > 0]
 
 
@@ -145,7 +146,7 @@ def test_every_capability_and_number_of_rooms_comes_at_least_six_times() -> None
 @each()
 def test_size_verbs_and_distribution_are_as_tagged(problem: NamedProblem) -> None:
     numbers = [tag for tag in problem.tags if tag.startswith(("rooms-", "states-"))]
-    assert numbers == [f"rooms-{int(problem.level.rooms)}", f"states-{len(root(problem).outcome)}"]
+    assert numbers == [f"rooms-{int(problem.level.rooms)}", f"states-{len(root(problem).states)}"]
     assert [tag for tag in problem.tags if tag in VERBS] == verbs(problem)
     assert [tag for tag in problem.tags if tag in DISTRIBUTIONS] == [DISTRIBUTIONS[not is_in_distribution(problem)]]
     assert len(set(problem.tags)) == len(problem.tags)
@@ -179,8 +180,8 @@ def is_in_distribution(problem: NamedProblem) -> bool:
 @each()
 def test_shape_of_the_task_is_as_tagged(problem: NamedProblem) -> None:
     machine = root(problem)
-    onward = [edge.source for edge in machine.edges if machine.outcome[edge.target] != rm.REJECTED]
-    assert ("avoid" in problem.tags) == (rm.REJECTED in machine.outcome.values())
+    onward = [edge.source for edge in machine.edges if machine.outcomes[edge.target] != REJECTED]
+    assert ("avoid" in problem.tags) == (REJECTED in machine.outcomes)
     assert ("long" in problem.tags) == (min(map(len, simple_paths(problem.task))) - 1 > 5)
     assert bool({"any-order", "branching"} & set(problem.tags)) == (len(set(onward)) < len(onward))
 

@@ -13,7 +13,8 @@ from atlas.domains.minigrid import authors, grid, text
 from atlas.errors import AtlasError, TaskWarning
 from atlas.runs import store
 from atlas.runs.problem_files import choose, format_problem, load, load_any, load_level, load_task, save
-from atlas.tasks import hrm, rm
+from atlas.tasks.machine import ACCEPT, flat_task
+from atlas.tasks.packed import pack
 from atlas.types import About, NamedProblem, Problem
 
 FETCH = """
@@ -122,7 +123,7 @@ def test_saving_and_loading_gives_the_same_problem(tmp_path: Path, content: str)
 
 def test_a_saved_problem_reads_well() -> None:
     level = text.parse_level("##or##\n##^.##", carrying="grey key")
-    task = rm.machine([(0, rm.ACCEPT, [1], 1.0)])
+    task = flat_task([(0, ACCEPT, [1], 1.0)])
     assert format_problem(Problem(level=level, task=task)) == textwrap.dedent("""\
         level: |
           ##or##
@@ -164,7 +165,8 @@ def test_bulk_files_load_too(tmp_path: Path) -> None:
 
 
 def test_names_are_not_traced_and_never_mixed_up(tmp_path: Path) -> None:
-    first, second = load(write(tmp_path / "set.yaml", "---".join([VISIT, VISIT])))
+    loaded = load(write(tmp_path / "set.yaml", "---".join([VISIT, VISIT])))
+    first, second = (problem.replace(task=pack(problem.task)) for problem in loaded)
     same = jax.jit(lambda problem: problem)
     assert [same(p).name for p in (first, second, first)] == ["set-1", "set-2", "set-1"]
     assert jax.tree.structure(first) != jax.tree.structure(second)
@@ -201,10 +203,9 @@ def test_what_is_carried_in_an_authors_level(tmp_path: Path, pocket: str, carrie
 
 def test_an_authors_task(tmp_path: Path) -> None:
     task = load_task(write(tmp_path / "a.yaml", AUTHORS_TASK))
-    assert isinstance(task, rm.RewardMachine)
-    assert [(t.source, t.target, t.reward) for t in rm.transitions(task)] == [(0, 1, 0.0), (1, 2, 1.0), (1, 2, 1.0)]
+    assert [(e.source, e.target, e.reward) for e in task.flat.edges] == [(0, 1, 0.0), (1, 2, 1.0), (1, 2, 1.0)]
     deep = load_task(write(tmp_path / "b.yaml", AUTHORS_DEEP_TASK))
-    assert isinstance(deep, hrm.Hierarchy)
+    assert not deep.is_flat
 
 
 def test_an_authors_folder_and_its_files(tmp_path: Path) -> None:
@@ -295,7 +296,7 @@ def test_levels_and_tasks_alone(tmp_path: Path) -> None:
     both = write(tmp_path / "both.yaml", FETCH)
     assert_same(load_level(both), load(both)[0].level)
     assert_same(load_task(both), load(both)[0].task)
-    assert_same(load_task(write(tmp_path / "task.yaml", "go to a red ball\n")), rm.machine([(0, rm.ACCEPT, [1], 1.0)]))
+    assert_same(load_task(write(tmp_path / "task.yaml", "go to a red ball\n")), flat_task([(0, ACCEPT, [1], 1.0)]))
     drawing = write(tmp_path / "level.txt", "##^.\n")
     assert_same(load_any(drawing), text.parse_level("##^."))
     bad = write(tmp_path / "bad.txt", "##^.\n#?\n")

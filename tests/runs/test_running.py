@@ -25,6 +25,7 @@ from atlas.runs.folder import create
 from atlas.runs.metrics import JsonLines, read
 from atlas.runs.problem_files import load
 from atlas.runs.store import load_bulk, to_arrays
+from atlas.show import media
 
 STEPS = 1_536
 CURRICULUM = {
@@ -185,7 +186,7 @@ def test_a_picture_that_fails_is_one_sentence_and_training_goes_on(alone, tmp_pa
     def fail(*_):
         raise ZeroDivisionError("no room")
 
-    monkeypatch.setattr(snapshots, "contact_sheet", fail)
+    monkeypatch.setattr(media, "contact_sheet", fail)
     train(tmp_path / "run", **OFTEN)
     complaints = capsys.readouterr().err.splitlines()
     assert complaints == ["atlas: the gallery could not be drawn (ZeroDivisionError: no room); training goes on"]

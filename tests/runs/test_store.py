@@ -12,6 +12,7 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.errors import AtlasError
+from atlas.problems import stack
 from atlas.runs.problem_files import named
 from atlas.runs.store import (
     PARAMETERS,
@@ -25,18 +26,17 @@ from atlas.runs.store import (
     write,
     write_whole,
 )
-from atlas.tasks import hrm, rm
+from atlas.tasks.machine import ACCEPT, flat_task, hierarchy, machine
 from atlas.types import Problem
 
 LEVELS = [text.parse_level(f"##{cell}##\n##^.##") for cell in ("or", "kb", "..")]
-FLAT = [rm.machine([(0, rm.ACCEPT, [i + 1], 1.0)]) for i in range(3)]
-DEEP = [hrm.hierarchy([[(0, rm.ACCEPT, [], 1.0, 1)], [(0, rm.ACCEPT, [i + 1])]]) for i in range(3)]
+FLAT = [flat_task([(0, ACCEPT, [i + 1], 1.0)]) for i in range(3)]
+DEEP = [hierarchy([machine([(0, ACCEPT, [], 1.0, 1)]), machine([(0, ACCEPT, [i + 1])])]) for i in range(3)]
 SETTINGS = {"tasks": {"sampler": "sequential"}, "pairing": {"how": "level"}}
 
 
 def batch(tasks: list) -> Problem:
-    problems = [Problem(level=level, task=task) for level, task in zip(LEVELS, tasks, strict=True)]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
+    return stack([Problem(level=level, task=task) for level, task in zip(LEVELS, tasks, strict=True)])
 
 
 def assert_same(a: object, b: object) -> None:
@@ -62,6 +62,17 @@ def test_the_hash_is_of_the_content(tmp_path: Path) -> None:
     assert save_bulk(batch(FLAT), tmp_path / "b.npz", SETTINGS, seed=7) == first
     assert save_bulk(batch(FLAT), tmp_path / "c.npz", SETTINGS, seed=8) != first
     assert save_bulk(batch(FLAT[::-1]), tmp_path / "d.npz", SETTINGS, seed=7) != first
+
+
+def test_flat_tasks_are_written_without_the_axis_of_machines(tmp_path: Path) -> None:
+    """As they always were: files and their hashes stay the same."""
+    content = save_bulk(batch(FLAT), tmp_path / "set.npz", SETTINGS, seed=7)
+    with np.load(tmp_path / "set.npz") as file:
+        assert {name: file[name].shape for name in file.files if name.startswith("task")} == {
+            "task.target": (3, 2, 1), "task.guard": (3, 2, 1, 1), "task.reward": (3, 2, 1), "task.outcome": (3, 2),
+        }  # fmt: skip
+    assert content.startswith("8210c1f1cbc8887b")
+    assert save_bulk(batch(DEEP), tmp_path / "deep.npz", SETTINGS, seed=7).startswith("b07cbd838e1e7b70")
 
 
 def change(path: Path, **changes: object) -> None:

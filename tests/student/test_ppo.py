@@ -14,7 +14,8 @@ from atlas.rollout import Player
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.tasks.rm import RewardMachines, machine
+from atlas.tasks.machine import flat_task
+from atlas.tasks.packed import RewardMachines, pack
 from atlas.types import Problem
 from atlas.world import World
 
@@ -130,7 +131,7 @@ class Bandit(Minigrid):
 def test_a_bandit_is_learnt_in_seconds():
     """Four arms, the right one written on the wall: the share of pulls that pay rises from a quarter to nearly all."""
     envs, steps, updates = 32, 8, 80
-    task = machine([(0, 1, [1], 1.0)], accepting=(1,))
+    task = pack(flat_task([(0, 1, [1], 1.0)], accepting=(1,)))
     world = World(Bandit(MinigridConfig()), RewardMachines(sample=lambda *_: task), 1)
     network = students.student(view_width=16, recurrent=16, head_width=16, value_init=0.01).config
     student = Student(network, Cells(1, 1, (1, 4)), 4, students.DOMAIN.vocabulary.features)

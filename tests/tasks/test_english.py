@@ -7,8 +7,7 @@ import pytest
 from atlas.domains.minigrid.alphabet import VOCABULARY as MINIGRID
 from atlas.errors import AtlasError, TaskWarning, TextError
 from atlas.tasks.english import english
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING
-from atlas.tasks.view import view
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 from twins.machines import follow_flat
 from twins.vocabularies import FRUIT, fruit
 
@@ -115,7 +114,7 @@ def test_steps_have_the_usual_rewards_or_their_own():
     task = english(
         spell("1. A, then continue with step 2 (reward 0.25), or B, then finish.\n2. C (reward -1)."), fruit()
     )
-    assert [edge.reward for edge in view(task).machines[0].edges] == [0.25, 1.0, -1.0]
+    assert [edge.reward for edge in task.machines[0].edges] == [0.25, 1.0, -1.0]
 
 
 def test_routines_are_machines_that_are_called():
@@ -126,7 +125,7 @@ def test_routines_are_machines_that_are_called():
     1. B, then return.
     Routine 2:
     1. C while not Bing and do routine 1, then return (reward 0.5)."""
-    seen = view(english(spell(text), fruit()))
+    seen = english(spell(text), fruit())
     main, first, second = seen.machines
     assert seen.root == 0
     assert [(e.source, e.literals, e.call, e.reward) for e in main.edges] == [(0, (1,), 2, 0.0), (1, (), 1, 1.0)]
@@ -137,7 +136,7 @@ def test_routines_are_machines_that_are_called():
 @pytest.mark.parametrize("number", range(0, len(MINIGRID.names), 7))
 def test_every_phrase_is_understood(number):
     task = english(MINIGRID.phrases[number], MINIGRID)
-    assert [edge.literals for edge in view(task).machines[0].edges] == [(number + 1,)]
+    assert [edge.literals for edge in task.machines[0].edges] == [(number + 1,)]
 
 
 @pytest.mark.parametrize(
@@ -155,16 +154,16 @@ def test_every_phrase_is_understood(number):
     ],
 )
 def test_words_of_minigrid(text, names):
-    edges = view(english(text, MINIGRID)).machines[0].edges
+    edges = english(text, MINIGRID).machines[0].edges
     assert sorted(edge.literals for edge in edges) == sorted((MINIGRID.ids[name] + 1,) for name in names)
 
 
 def test_guards_do_not_mention_what_cannot_happen():
     """There is one cell ahead, so `go to a ball and go to a key` needs no guard for both at once."""
-    edges = view(english("go to a ball and go to a key", MINIGRID)).machines[0].edges
+    edges = english("go to a ball and go to a key", MINIGRID).machines[0].edges
     assert all(len(edge.literals) == 1 for edge in edges)
     assert len(edges) == 4
-    red = view(english("go to a ball and go to a red ball", MINIGRID)).machines[0].edges
+    red = english("go to a ball and go to a red ball", MINIGRID).machines[0].edges
     assert [edge.literals for edge in red] == [(MINIGRID.ids["front_ball_red"] + 1,)]
 
 
@@ -229,6 +228,4 @@ def test_too_many_states_are_refused():
 
 
 def test_words_are_those_of_the_vocabulary():
-    assert [e.literals for e in view(english("eat an actinidia", fruit())).machines[0].edges] == [
-        (FRUIT.index("kiwi") + 1,)
-    ]
+    assert [e.literals for e in english("eat an actinidia", fruit()).machines[0].edges] == [(FRUIT.index("kiwi") + 1,)]

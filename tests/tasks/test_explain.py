@@ -5,11 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.tasks import hrm
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain, is_prose, shape
-from atlas.tasks.rm import ACCEPT, REJECT, machine
-from atlas.tasks.view import view
+from atlas.tasks.machine import ACCEPT, REJECT, flat_task
+from twins.machines import nested
 from twins.vocabularies import fruit
 
 pytestmark = pytest.mark.filterwarnings("ignore::atlas.errors.TaskWarning")
@@ -58,15 +57,15 @@ def transitions(states: int, callees=NO_CALL):
 @given(transitions(4))
 @settings(max_examples=150)
 def test_any_machine_is_read_back(edges):
-    task = machine(edges)
-    assert shape(view(english(explain(task, fruit()), fruit()))) == shape(view(task))
+    task = flat_task(edges)
+    assert shape(english(explain(task, fruit()), fruit())) == shape(task)
 
 
 @given(transitions(3, st.sampled_from([-1, 1, 2])), transitions(3, st.sampled_from([-1, 2])), transitions(3))
 @settings(max_examples=4)
 def test_any_hierarchy_is_read_back(root, first, second):
-    task = hrm.hierarchy([root, first, second])
-    assert shape(view(english(explain(task, fruit()), fruit()))) == shape(view(task))
+    task = nested([root, first, second])
+    assert shape(english(explain(task, fruit()), fruit())) == shape(task)
 
 
 def test_prose_is_told_from_steps():

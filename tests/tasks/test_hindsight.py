@@ -1,6 +1,5 @@
 """The parts of a task before and after a state: followed side by side with the whole."""
 
-import functools
 import random
 
 import jax
@@ -8,22 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.tasks.edits import cuts
-from atlas.tasks.hrm import Hierarchies
-from atlas.tasks.rewards import sparse
-from atlas.tasks.rm import (
-    ACCEPT,
-    ACCEPTED,
-    REJECT,
-    REJECTED,
-    RUNNING,
-    UNUSED,
-    RewardMachine,
-    RewardMachines,
-    machine,
-    resize,
-)
-from rules import hierarchy_rules, task_rules
+from atlas.config import TaskConfig
+from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.tasks.machine import ACCEPT, REJECT, UNUSED, flat_task
+from atlas.tasks.packed import RewardMachines, pack
+from atlas.tasks.sample import formalism
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
+from rules import task_rules
 from twins.drawn import drawn, single
 
 STEPS = 24
@@ -31,43 +21,27 @@ KINDS = ("sequential", "dag", "cyclic", "hierarchical")
 PROPS = 889
 
 
-def formalism_of(kind):
-    return (Hierarchies if kind == "hierarchical" else RewardMachines)(sample=lambda *_: None)
+MACHINES = RewardMachines()
+guards, advance = jax.jit(MACHINES.guards), jax.jit(MACHINES.advance)
+CUTTING, _ = formalism(TaskConfig(), VOCABULARY)
+before, after = jax.jit(CUTTING.prefix), jax.jit(CUTTING.suffix)
 
 
-@functools.cache
-def follower(kind):
-    """`(task, state, label rows) -> states, outcomes`, from a given state on."""
-    formalism = formalism_of(kind)
+@jax.jit
+def follow(task, state, labels):
+    """States and outcomes after each label, from a given state on."""
 
-    @jax.jit
-    def run(task, state, labels):
-        def step(state, label):
-            guard = formalism.guards(task, state)
-            state, _ = formalism.advance(task, state, label[jnp.maximum(jnp.abs(guard) - 1, 0)])
-            return state, (state, formalism.outcome(task, state))
+    def step(state, label):
+        guard = MACHINES.guards(task, state)
+        state, _ = MACHINES.advance(task, state, label[jnp.maximum(jnp.abs(guard) - 1, 0)])
+        return state, (state, MACHINES.outcome(task, state))
 
-        return jax.lax.scan(step, state, labels)[1]
-
-    return run
+    return jax.lax.scan(step, state, labels)[1]
 
 
-@functools.cache
-def parts(kind):
-    prefix, suffix = cuts(sparse, single(drawn(kind), 0).size)
-    return jax.jit(prefix), jax.jit(suffix)
-
-
-@functools.cache
-def stepper(kind):
-    formalism = formalism_of(kind)
-    return jax.jit(formalism.guards), jax.jit(formalism.advance)
-
-
-def walk(kind, task, rng):
+def walk(task, rng):
     """Labels that lead the task on, each with just what one way out asks for, and the states they lead to."""
-    guards, advance = stepper(kind)
-    state, rows, states = formalism_of(kind).initial(task), [], []
+    state, rows, states = MACHINES.initial(task), [], []
     for _ in range(STEPS):
         guard = np.asarray(guards(task, state))
         ways = [way for way in guard if (way != 0).any()]
@@ -90,41 +64,36 @@ def noise(task, rng):
     return jnp.asarray(rows)
 
 
-def nodes(kind, state):
-    return tuple(np.asarray(formalism_of(kind).nodes(state)).tolist())
+def nodes(state):
+    return tuple(np.asarray(MACHINES.nodes(state)).tolist())
 
 
 def cases(kind):
     """Tasks with labels, the states these lead to, and the numbers of those that are neither first nor last."""
-    formalism = formalism_of(kind)
     for number in range(16):
         task, rng = single(drawn(kind), number), random.Random(number)
-        labels, states = walk(kind, task, rng)
-        start = nodes(kind, formalism.initial(task))
+        labels, states = walk(task, rng)
+        start = nodes(MACHINES.initial(task))
         under_way = [
             t
             for t, state in enumerate(states)
-            if nodes(kind, state) != start and int(formalism.outcome(task, state)) == RUNNING
+            if nodes(state) != start and int(MACHINES.outcome(task, state)) == RUNNING
         ]
         if under_way:
             yield task, labels, states, rng.choice(under_way), rng
-
-
-def obeys_the_rules(task):
-    (task_rules if isinstance(task, RewardMachine) else hierarchy_rules)(task)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_part_before_accepts_when_the_state_is_reached(kind):
     seen = 0
     for task, labels, states, t, _ in cases(kind):
-        part, fits = parts(kind)[0](task, states[t])
+        part, fits = before(task, states[t])
         if not fits:
             continue
         seen += 1
-        obeys_the_rules(part)
-        _, outcomes = follower(kind)(part, formalism_of(kind).initial(part), labels)
-        first = next(i for i, state in enumerate(states) if nodes(kind, state) == nodes(kind, states[t]))
+        task_rules(part)
+        _, outcomes = follow(part, MACHINES.initial(part), labels)
+        first = next(i for i, state in enumerate(states) if nodes(state) == nodes(states[t]))
         assert np.asarray(outcomes).tolist() == [RUNNING] * first + [ACCEPTED] * (STEPS - first)
     assert seen >= 5
 
@@ -133,35 +102,36 @@ def test_the_part_before_accepts_when_the_state_is_reached(kind):
 def test_the_part_after_goes_on_like_the_whole(kind):
     seen = accepted = 0
     for task, _, states, t, rng in cases(kind):
-        part, fits = parts(kind)[1](task, states[t])
+        part, fits = after(task, states[t])
         if not fits:
             continue
         seen += 1
-        obeys_the_rules(part)
+        task_rules(part)
         for _ in range(4):
             labels = noise(task, rng)
-            _, whole = follower(kind)(task, states[t], labels)
-            _, rest = follower(kind)(part, formalism_of(kind).initial(part), labels)
+            _, whole = follow(task, states[t], labels)
+            _, rest = follow(part, MACHINES.initial(part), labels)
             assert np.asarray(whole).tolist() == np.asarray(rest).tolist()
             accepted += int(whole[-1]) == ACCEPTED
     assert seen >= 5
     assert accepted >= 5
 
 
-def before(transitions, state):
+def machine_before(edges, state):
     """The part of a small machine before a state."""
-    whole = resize(machine(transitions), single(drawn("dag"), 0).size)
-    return jax.device_get(parts("dag")[0](whole, jnp.int8(state))[0])
+    whole = pack(flat_task(edges), single(drawn("dag"), 0).size)
+    part = jax.device_get(before(whole, jnp.int8(state))[0])
+    return jax.tree.map(lambda leaf: leaf[0], part)
 
 
 def test_what_must_be_avoided_still_must():
-    part = before([(0, 1, [1, -2]), (0, REJECT, [2, -1]), (1, 2, [3]), (2, ACCEPT, [4])], 1)
+    part = machine_before([(0, 1, [1, -2]), (0, REJECT, [2, -1]), (1, 2, [3]), (2, ACCEPT, [4])], 1)
     assert part.target[0].tolist() == [1, 2]
     assert part.outcome.tolist()[:3] == [RUNNING, ACCEPTED, REJECTED]
 
 
 def test_other_goals_are_forgotten():
-    part = before([(0, 1, [1, -2]), (0, ACCEPT, [2, -1]), (1, ACCEPT, [3])], 1)
+    part = machine_before([(0, 1, [1, -2]), (0, ACCEPT, [2, -1]), (1, ACCEPT, [3])], 1)
     assert part.target[0].tolist() == [1, UNUSED]
     assert (part.target[1:] == UNUSED).all()
     assert part.guard[0, 0].tolist() == [1, 0], "nothing is left to be told apart from"

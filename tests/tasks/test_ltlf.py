@@ -8,8 +8,7 @@ import pytest
 
 from atlas.errors import AtlasError, TaskWarning, TextError
 from atlas.tasks.ltlf import ltlf, parse
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, transitions
-from atlas.tasks.view import view
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 from twins.ltlf import BINARY, CO_SAFE, UNARY, random_formula, random_trace, satisfies, write
 from twins.machines import follow_flat
 from twins.vocabularies import FRUIT, fruit
@@ -97,13 +96,13 @@ def test_rejects_as_soon_as_nothing_can_help():
 )
 @pytest.mark.filterwarnings("ignore::atlas.errors.TaskWarning")
 def test_machines_are_small(text, states, edges):
-    seen = view(ltlf(text, VOCABULARY)).machines[0]
-    assert (len(seen.outcome), len(seen.edges)) == (states, edges)
+    seen = ltlf(text, VOCABULARY).machines[0]
+    assert (len(seen.outcomes), len(seen.edges)) == (states, edges)
 
 
 def test_guards_are_readable():
     task = ltlf("F((apple | pear) & X F plum)", VOCABULARY)
-    assert sorted(edge.literals for edge in transitions(task)) == [(1,), (2,), (3,)]
+    assert sorted(edge.literals for edge in task.flat.edges) == [(1,), (2,), (3,)]
 
 
 @pytest.mark.parametrize(

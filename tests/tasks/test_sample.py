@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from atlas.chance import bit_set, contains, pick_member
 from atlas.config import TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.settings import ConfigError
 from atlas.tasks import sample
-from atlas.tasks.rm import UNUSED, num_states
+from atlas.tasks.machine import UNUSED
+from atlas.tasks.packed import count_states
 from atlas.tasks.sample import SAMPLERS
 from twins.drawn import drawn, paths
 
@@ -22,7 +24,7 @@ MANY = 8192
 
 def test_sequences_are_uniform_in_length_and_propositions():
     task = drawn("sequential")
-    lengths = np.asarray(jax.vmap(num_states)(task)) - 1
+    lengths = count_states(task) - 1
     assert stats.chisquare(np.bincount(lengths, minlength=6)[1:]).pvalue > 0.001
     guard = np.asarray(task.guard)
     assert stats.chisquare(np.bincount(guard[guard > 0] - 1, minlength=889)).pvalue > 0.001
@@ -40,7 +42,7 @@ def test_authors_dag_has_the_measured_distribution():
 
 def test_authors_dag_chooses_the_direct_edge_one_time_in_five():
     how = sample.Walks(sample.authors_matrix, states=6, edges=5, steps=6, restart=0.0, most=1)
-    graphs = jax.jit(jax.vmap(lambda key: sample.draw_graph(key, how)))(jax.random.split(jax.random.key(1), MANY))
+    graphs = jax.jit(jax.vmap(lambda key: sample.sample_graph(key, how)))(jax.random.split(jax.random.key(1), MANY))
     assert float(jnp.mean(graphs[:, 0, 5])) == pytest.approx(0.2, abs=0.015)
     assert float(jnp.sum(graphs[:, 0])) == MANY
 
@@ -72,13 +74,13 @@ def plain_walks(rng, kind, states=6, steps=6, restart=0.5, most=2):
 def test_walks_are_distributed_like_plain_ones(kind):
     rng = np.random.default_rng(0)
     plain = [plain_walks(rng, kind) for _ in range(4000)]
-    is_edge = np.asarray(drawn(kind).target) != UNUSED
+    is_edge = np.asarray(drawn(kind).target)[:, 0] != UNUSED
     edges = is_edge.sum(axis=(1, 2))
     assert edges.mean() == pytest.approx(np.mean([len(e) for e in plain]), abs=0.1)
     widest = [max(collections.Counter(u for u, _ in e).values()) for e in plain]
     assert is_edge.sum(axis=2).max(axis=1).mean() == pytest.approx(np.mean(widest), abs=0.05)
     states = [len({u for edge in e for u in edge}) for e in plain]
-    counts = np.asarray(jax.vmap(num_states)(drawn(kind)))
+    counts = count_states(drawn(kind))
     assert counts.mean() == pytest.approx(np.mean(states), abs=0.1)
     assert (paths(kind).count >= 1).all() if kind == "dag" else (paths(kind).count == -1).mean() > 0.5
 
@@ -86,7 +88,7 @@ def test_walks_are_distributed_like_plain_ones(kind):
 def test_short_walks_are_led_to_acceptance_and_full_states_take_no_more_edges():
     for matrix, forward in ((sample.dag_matrix, True), (sample.cyclic_matrix, False), (sample.sequential_matrix, True)):
         how = sample.Walks(matrix, states=8, edges=2, steps=4, restart=0.9, most=5, forward=forward)
-        draw = jax.jit(jax.vmap(functools.partial(sample.draw_graph, walks=how)))
+        draw = jax.jit(jax.vmap(functools.partial(sample.sample_graph, walks=how)))
         graphs = np.asarray(draw(jax.random.split(jax.random.key(2), 500)))
         assert graphs[:, :, -1].any(axis=1).all()
         assert not graphs[:, -1].any()
@@ -96,17 +98,17 @@ def test_short_walks_are_led_to_acceptance_and_full_states_take_no_more_edges():
 
 def test_the_bits_of_a_set_are_picked_alike():
     members = [0, 31, 32, 40, 63, 64, 100]
-    bits = sample.pack(jnp.zeros(101, bool).at[jnp.array(members)].set(True))
+    bits = bit_set(jnp.zeros(101, bool).at[jnp.array(members)].set(True))
     grid = (jnp.arange(700) + 0.5) / 700
-    picked = np.asarray(jax.jit(jax.vmap(sample.pick, (0, None)))(grid, bits))
+    picked = np.asarray(jax.jit(jax.vmap(pick_member, (0, None)))(grid, bits))
     assert collections.Counter(picked.tolist()) == dict.fromkeys(members, 100)
-    assert jax.jit(sample.pick)(jnp.float32(0.3), jnp.zeros(4, jnp.uint32)) == sample.NO_LABEL
-    assert np.asarray(jax.jit(sample.contains)(bits, jnp.arange(101))).nonzero()[0].tolist() == members
+    assert jax.jit(pick_member)(jnp.float32(0.3), jnp.zeros(4, jnp.uint32)) == sample.NO_LABEL
+    assert np.asarray(jax.jit(contains)(bits, jnp.arange(101))).nonzero()[0].tolist() == members
 
 
 def test_trees_of_machines_are_uniform_ordered_partitions():
     keys = jax.random.split(jax.random.key(4), 4000)
-    parents = np.asarray(jax.jit(jax.vmap(lambda key: sample.draw_tree(key, 4)))(keys))
+    parents = np.asarray(jax.jit(jax.vmap(lambda key: sample.sample_tree(key, 4)))(keys))
     partitions = collections.Counter(map(tuple, parents.tolist()))
     assert set(partitions) == {(-1, 0, 0, 0), (-1, 0, 0, 1), (-1, 0, 1, 1), (-1, 0, 1, 2)}
     assert stats.chisquare(list(partitions.values())).pvalue > 0.001

@@ -12,7 +12,6 @@ class Entry:
     best_return: float
     attempts: int
     solves: int
-    first_seen: int
     last_seen: int
 
 
@@ -99,8 +98,7 @@ class SlowBuffer:
             held = self.slots[slot]
             if held is None or newcomer.score > held.score:
                 n = newcomer
-                now = self.clock
-                self.slots[slot] = Entry(n.name, n.score, n.best_return, n.attempts, n.solves, now, now)
+                self.slots[slot] = Entry(n.name, n.score, n.best_return, n.attempts, n.solves, self.clock)
 
     def _without_repeats(self, welcome):
         known = {self.slots[i].name for i in self.filled()}

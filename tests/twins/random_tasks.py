@@ -1,4 +1,4 @@
-"""Random machines, hierarchies and traces for the tests of tasks, and both ways to follow them."""
+"""Random tasks and traces, and both ways to follow them."""
 
 import random
 
@@ -6,44 +6,42 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from atlas.tasks import hrm, rm
+from atlas.tasks.machine import ACCEPT, NO_CALL, REJECT, Edge, Task, TaskSize, hierarchy, machine
 from twins.traversal import Twin
 
 PROPS = 5
-FLAT = rm.TaskSize(states=6, edges=3, literals=2)
-NESTED = hrm.HierarchySize(machines=4, states=4, edges=3, literals=2, chains=39, links=4)
+FLAT = TaskSize(machines=1, states=6, edges=3, literals=2)
+NESTED = TaskSize(machines=4, states=4, edges=3, literals=2, chains=39, links=4)
 
 
-def random_transitions(rng: random.Random, states: int, edges: int, callees=(), quiet_start=False):
+def random_machine(rng: random.Random, states: int, edges: int, callees=()):
     """Edges between `states` running states and the terminal ones; some of them call."""
-    transitions = []
+    found = []
     for u in range(states):
         for _ in range(rng.randint(1, edges)):
-            target = rng.choice([*range(states), rm.ACCEPT, rm.ACCEPT, rm.REJECT])
+            target = rng.choice([*range(states), ACCEPT, ACCEPT, REJECT])
             props = rng.sample(range(1, PROPS + 1), rng.randint(0 if rng.random() < 0.1 else 1, 2))
-            literals = [p if rng.random() < 0.7 else -p for p in props]
-            call = rng.choice([*callees, rm.UNUSED]) if callees and not (quiet_start and u == 0) else rm.UNUSED
-            transitions.append(rm.Transition(u, target, literals, rng.choice([0.0, 0.5, 1.0]), call))
-    return transitions
+            literals = tuple(p if rng.random() < 0.7 else -p for p in props)
+            call = rng.choice([*callees, NO_CALL]) if callees else NO_CALL
+            found.append(Edge(u, target, literals, rng.choice([0.0, 0.5, 1.0]), call))
+    return machine(found)
 
 
-def random_flat(seed: int) -> rm.RewardMachine:
-    """A flat machine of the size FLAT."""
+def random_flat(seed: int) -> Task:
+    """A flat task that fits FLAT."""
     rng = random.Random(seed)
-    return rm.resize(rm.machine(random_transitions(rng, rng.randint(1, 4), FLAT.edges)), FLAT)
+    return Task((random_machine(rng, rng.randint(1, 4), FLAT.edges),))
 
 
-def random_hierarchy(seed: int, most: int = 4) -> hrm.Hierarchy:
-    """A hierarchy of up to `most` machines, so calls up to three deep, of the size NESTED."""
+def random_hierarchy(seed: int, most: int = 4) -> Task:
+    """A task of two to `most` machines, so calls up to three deep, that fits NESTED."""
     rng = random.Random(seed)
-    machines = rng.randint(2, most)
-    order = rng.sample(range(machines), machines)
-    lists = [None] * machines
-    for place, machine in enumerate(order):
-        callees = order[place + 1 :]
+    order = rng.sample(range(count := rng.randint(2, most)), count)
+    machines = [None] * count
+    for place, number in enumerate(order):
         edges = rng.randint(1, 3 if place == 0 else 2)
-        lists[machine] = random_transitions(rng, rng.randint(1, 2), edges, callees)
-    return hrm.resize(hrm.hierarchy(lists, root=order[0]), NESTED)
+        machines[number] = random_machine(rng, rng.randint(1, 2), edges, order[place + 1 :])
+    return hierarchy(machines, root=order[0])
 
 
 def random_trace(seed: int, length: int, density: float = 0.5) -> list[set[int]]:
@@ -52,29 +50,19 @@ def random_trace(seed: int, length: int, density: float = 0.5) -> list[set[int]]
     return [{p for p in range(PROPS) if rng.random() < density} for _ in range(length)]
 
 
-def twin(task) -> Twin:
+def twin(task: Task) -> Twin:
     """The plain-Python twin of a task."""
-    machines = hrm.arranged(task) if isinstance(task, hrm.Hierarchy) else [arranged_flat(task)]
-    root = int(task.root) if isinstance(task, hrm.Hierarchy) else 0
     plain = [
         (
             [
-                [(e.literals, e.target, e.reward, None if e.call == rm.UNUSED else e.call) for e in edges]
-                for edges in leaving
+                [(e.literals, e.target, e.reward, None if e.call == NO_CALL else e.call) for e in edges]
+                for edges in one.leaving
             ],
-            outcome,
+            one.outcomes,
         )
-        for leaving, outcome in machines
+        for one in task.machines
     ]
-    return Twin(plain, root)
-
-
-def arranged_flat(task: rm.RewardMachine):
-    """Edges by state, and outcomes."""
-    leaving = [[] for _ in range(task.target.shape[0])]
-    for edge in rm.transitions(task):
-        leaving[edge.source].append(edge)
-    return leaving, [int(o) for o in np.asarray(task.outcome)]
+    return Twin(plain, task.root)
 
 
 def as_masks(trace, props: int = PROPS) -> jax.Array:

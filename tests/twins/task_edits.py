@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED
+from atlas.tasks.machine import UNUSED
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 
 @dataclass(frozen=True)
@@ -23,10 +24,9 @@ class State:
     edges: tuple[Edge, ...]
 
 
-def plain(target, guard, outcome, call=None) -> list[State]:
+def plain(target, guard, outcome, call) -> list[State]:
     """The machine in some arrays, as far as it is used."""
     used = max(int(np.max(target)), 0) + 1
-    call = np.full_like(target, UNUSED) if call is None else call
     return [
         State(
             int(outcome[u]),

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import BufferConfig
 from atlas.types import Lineage, Outcome, Partial, Problem
+from atlas.ued import BufferConfig
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import fingerprint
 from twins.buffer import Newcomer, SlowBuffer
@@ -89,7 +89,7 @@ def holding(scores, capacity=None, config=CONFIGS["rank"]):
     scores = np.asarray(scores, np.float32)
     start = empty(capacity or len(scores))
     numbers = jnp.arange(len(scores))
-    return insert(start, problem(numbers), lineage(numbers), outcome(scores), jnp.ones(len(scores), bool), config)
+    return insert(start, problem(numbers), lineage(numbers), outcome(scores), config)
 
 
 def compare(fast, slow):
@@ -101,7 +101,7 @@ def compare(fast, slow):
         assert int(fast.lineage.number[slot]) == entry.name[1]
         assert int(fast.problems.level[slot, 0]) == entry.name[0]
         assert float(records.score[slot]) == pytest.approx(entry.score, abs=1e-6)
-        for name in ("best_return", "attempts", "solves", "first_seen", "last_seen"):
+        for name in ("best_return", "attempts", "solves", "last_seen"):
             assert float(getattr(records, name)[slot]) == pytest.approx(getattr(entry, name)), name
 
 
@@ -137,20 +137,13 @@ def test_the_buffer_does_what_its_twin_does(name):
             slow.update([(int(s), *v) for s, *v in zip(slots, *(x.tolist() for x in columns), strict=True)])
         else:
             contents, numbers = random.integers(0, 30, BATCH), iteration * BATCH + np.arange(BATCH)
-            trivial, eligible = random.random(BATCH) < 0.1, random.random(BATCH) < 0.9
-            fast = insert(
-                fast,
-                problem(contents),
-                lineage(numbers),
-                outcome(*columns, trivial),
-                jnp.asarray(eligible),
-                config,
-            )
+            trivial = random.random(BATCH) < 0.1
+            fast = insert(fast, problem(contents), lineage(numbers), outcome(*columns, trivial), config)
             newcomers = [
                 Newcomer((int(c), int(n)), *values)
                 for c, n, *values in zip(contents, numbers, *(x.tolist() for x in (*columns, trivial)), strict=True)
             ]
-            slow.insert([n for n, may_enter in zip(newcomers, eligible, strict=True) if may_enter])
+            slow.insert(newcomers)
         fast, slow.clock = fast.replace(clock=fast.clock + 1), slow.clock + 1
         compare(fast, slow)
         np.testing.assert_allclose(priorities(fast, config), slow.priorities(), atol=1e-6)

@@ -1,8 +1,9 @@
 """The teacher's buffer: draw a batch, take a batch in. A copy of the problems that move is the limit."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,8 +12,8 @@ from jax import Array
 
 from atlas.bench.rows import Effort, Row, milliseconds
 from atlas.bench.timing import Compiled, compiled, copies, measure, nbytes, program, ready
-from atlas.config import BufferConfig
 from atlas.types import Lineage, Outcome, Partial, Problem
+from atlas.ued import BufferConfig
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.supply import root
@@ -46,7 +47,7 @@ def enter(name: str, batch: int, config: BufferConfig, effort: Effort) -> Row:
     full = full_buffer(config)
     keys = jax.random.split(jax.random.key(2), 4)
     turns = itertools.cycle([ready(newcomers(key, batch)) for key in keys])
-    insert, taken = program(_insert(batch, config), full, *next(turns), donate=(0,))
+    insert, taken = program(partial(_insert, config), full, *next(turns), donate=(0,))
     limit = copies(_moved(full, batch, config))
     state: dict[str, Any] = {"buffer": full}
 
@@ -56,13 +57,8 @@ def enter(name: str, batch: int, config: BufferConfig, effort: Effort) -> Row:
     return measure(name, milliseconds(), Compiled(call, taken), effort, limit=limit)
 
 
-def _insert(batch: int, config: BufferConfig) -> Callable[[Buffer, Problem, Lineage, Outcome], Buffer]:
-    """All newcomers are eligible."""
-
-    def insert(buffer: Buffer, problems: Problem, lineage: Lineage, outcome: Outcome) -> Buffer:
-        return buffers.insert(buffer, problems, lineage, outcome, jnp.ones(batch, bool), config)
-
-    return insert
+def _insert(config: BufferConfig, buffer: Buffer, problems: Problem, lineage: Lineage, outcome: Outcome) -> Buffer:
+    return buffers.insert(buffer, problems, lineage, outcome, config)
 
 
 def _moved(full: Buffer, batch: int, config: BufferConfig) -> float:
@@ -73,7 +69,7 @@ def full_buffer(config: BufferConfig) -> Buffer:
     """A buffer without an empty slot."""
     problems, lineage, outcome = newcomers(jax.random.key(0), config.capacity)
     one = jax.tree.map(lambda x: x[0], (problems, lineage))
-    fill = jax.jit(_insert(config.capacity, config))
+    fill = jax.jit(partial(_insert, config))
     return fill(buffers.empty(config.capacity, *one), problems, lineage, outcome).replace(clock=jnp.int32(1))
 
 

@@ -9,7 +9,7 @@ from atlas.bench.shapes import PAPER, SMALL, TOY, Shape
 from atlas.bench.solving import one_by_one
 from atlas.bench.timing import measure, products
 from atlas.build import parts
-from atlas.evaluation.play import Trials
+from atlas.evaluation.play import Evaluator
 
 PROBLEMS, ATTEMPTS = 256, 4
 
@@ -26,7 +26,7 @@ def attempts(shape: Shape, problems: int, effort: Effort) -> Row:
     key_student, key_problems = jax.random.split(jax.random.key(0))
     params = jax.jit(made.student.init)(key_student)
     drawn = jax.jit(made.sample, static_argnums=1)(key_problems, problems)
-    trials = Trials(one_by_one(jax.device_get(drawn), problems), ATTEMPTS, shape.steps)
+    trials = Evaluator(one_by_one(jax.device_get(drawn), problems), ATTEMPTS, shape.steps)
     played = int(trials.of_student(made.student, params).steps.sum())
     flops = shape.acting() * played / shape.work
     name = f"{shape.name} network, {problems} problems x {ATTEMPTS} attempts of {shape.steps} steps"

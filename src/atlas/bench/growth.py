@@ -13,10 +13,11 @@ from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.shapes import SMALL
 from atlas.bench.timing import compiled, measure
 from atlas.build import parts
-from atlas.config import BufferConfig, TaskConfig
+from atlas.config import TaskConfig
 from atlas.domains.minigrid.grid import door_places, size_of
 from atlas.domains.minigrid.settings import MinigridConfig, RoomCount
-from atlas.tasks.rm import TaskSize
+from atlas.tasks.machine import TaskSize
+from atlas.ued import BufferConfig
 
 FLAT = 0.2
 """Exponents nearer to 0 than this are not told from no growth at all."""
@@ -114,7 +115,7 @@ def _milliseconds(measured: tuple[Row, float]) -> float:
 
 def _step(batch: int, states: int, rooms: int, effort: Effort) -> tuple[Row, float]:
     """One step of a whole batch."""
-    return world.world_step(batch, TaskSize(states, 5, 5), effort, rooms, steps=64), batch
+    return world.world_step(batch, TaskSize(1, states, 5, 5), effort, rooms, steps=64), batch
 
 
 def _act(batch: int, effort: Effort) -> tuple[Row, float]:
@@ -144,7 +145,7 @@ def _encode(states: int, effort: Effort) -> tuple[Row, float]:
     """The small student's task encoder on 128 tasks with five edges a state."""
     made = parts(SMALL.config())
     params = jax.jit(made.student.init)(jax.random.key(0))
-    tasks = world.problems(128, TaskSize(states, 5, 5), 1).task
+    tasks = world.problems(128, TaskSize(1, states, 5, 5), 1).task
     graphs = jax.tree.map(lambda x: x[:, None], jax.vmap(made.world.formalism.graph)(tasks))
     keys = jax.random.split(jax.random.key(1), 128)
     work = compiled(made.student.embed, params, keys, graphs)

@@ -7,10 +7,13 @@ from typing import Any
 from atlas.bench.rows import Effort, Row, milliseconds
 from atlas.bench.timing import measure
 from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.tasks.draw import draw_task, svg_task
+from atlas.domains.minigrid.draw import sign
+from atlas.show import canvas
+from atlas.tasks.draw import task_drawing
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain
 from atlas.tasks.ltlf import ltlf
+from atlas.tasks.packed import unpack
 
 FIVE = ("front_ball", "carrying_key", "front_door_open", "next_ball_key", "front_square")
 FORMULAS = {
@@ -30,7 +33,7 @@ def rows(effort: Effort) -> Iterator[Row]:
     }
     calls["English, three steps"] = lambda: english(SENTENCE, VOCABULARY)
     calls["explain it"] = lambda: explain(task, VOCABULARY)
-    calls["draw it as SVG"] = lambda: svg_task(task, VOCABULARY)
-    calls["draw it as a picture"] = lambda: draw_task(task, VOCABULARY)
+    calls["draw it as SVG"] = lambda: canvas.svg(task_drawing(unpack(task), VOCABULARY, sign))
+    calls["draw it as a picture"] = lambda: canvas.pixels(task_drawing(unpack(task), VOCABULARY, sign), 2.0)
     for name, call in calls.items():
         yield measure(name, milliseconds(), call, effort)

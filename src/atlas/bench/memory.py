@@ -35,19 +35,17 @@ def rows(effort: Effort) -> Iterator[Row]:
 def sizes(config: Config, shape: Shape) -> Iterator[Row]:
     """Bytes a problem in the buffer, bytes a stored step, and of the parameters."""
     made, trainer = parts(config), build(config)
+    assert config.plan.buffer is not None
+    capacity = config.plan.buffer.capacity
     state: Any = jax.eval_shape(trainer.init, jax.random.key(0))
     drawn = jax.eval_shape(lambda key: made.sample(key, shape.envs), jax.random.key(0))
     level, buffer = nbytes(drawn.level) / shape.envs, state.teacher.buffer
     yield fact("a level of up to six rooms", "bytes", level)
-    yield fact("a problem in the buffer, lineage and records included", "bytes", nbytes(buffer) / _capacity(config))
+    yield fact("a problem in the buffer, lineage and records included", "bytes", nbytes(buffer) / capacity)
     rollout = jax.eval_shape(made.player.play, jax.random.key(0), state.params, drawn)
     yield fact("a step of a stored rollout", "bytes", nbytes(rollout.steps) / shape.work)
-    yield fact(f"the whole buffer of {_capacity(config):,}", "MB", nbytes(buffer) / 1e6)
+    yield fact(f"the whole buffer of {capacity:,}", "MB", nbytes(buffer) / 1e6)
     yield fact("parameters and optimiser", "MB", nbytes((state.params, state.optimiser)) / 1e6)
-
-
-def _capacity(config: Config) -> int:
-    return config.teacher.buffer.capacity  # type: ignore[union-attr]
 
 
 def _imports(config: Config) -> int:

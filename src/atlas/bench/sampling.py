@@ -10,13 +10,14 @@ from jax import Array
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.timing import compiled, measure
 from atlas.build import parts
-from atlas.config import Config, EditConfig, PairingConfig, TaskConfig
+from atlas.config import Config, PairingConfig, TaskConfig
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.problems import editor
 from atlas.tasks.sample import SAMPLERS
 from atlas.types import Lineage, Partial, Problem
+from atlas.ued import EditConfig
 from atlas.ued.supply import root
 
 BATCH = 4096

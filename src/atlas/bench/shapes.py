@@ -4,21 +4,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from atlas.config import (
-    ACCELConfig,
-    BufferConfig,
-    Config,
-    DRConfig,
-    NetworkConfig,
-    PLRConfig,
-    PPOConfig,
-    RunConfig,
-    StudentConfig,
-    TeacherConfig,
-)
+from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig
 from atlas.domains.minigrid.grid import ACTIONS, VIEW
 from atlas.domains.minigrid.presets import TINY, quick
 from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, TeacherConfig
 
 
 @dataclass(frozen=True)
@@ -82,9 +72,9 @@ TEACHERS: Final[dict[str, tuple[str, TeacherConfig]]] = {
 
 def toy(teacher: TeacherConfig) -> TeacherConfig:
     """The same with a buffer that suits the toy shape."""
-    if isinstance(teacher, DRConfig):
-        return teacher
-    return replace(teacher, buffer=replace(teacher.buffer, capacity=64))
+    if isinstance(teacher, PLRConfig):
+        return replace(teacher, buffer=replace(teacher.buffer, capacity=64))
+    return teacher
 
 
 def flops(network: NetworkConfig) -> int:

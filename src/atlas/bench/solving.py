@@ -15,9 +15,9 @@ from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level, door_places
 from atlas.domains.minigrid.sample import possible
-from atlas.domains.minigrid.solver.prove import counted, solve_many
+from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
-from atlas.tasks import packed
+from atlas.tasks.packed import flattened
 from atlas.tasks.sample import formalism
 from atlas.types import Problem
 
@@ -40,7 +40,7 @@ def rows(effort: Effort) -> Iterator[Row]:
 def check(rooms: int, tasks: str, batch: int, effort: Effort) -> Row:
     """The paper's check with room for every door, as it runs inside a sampler."""
     drawn = _drawn(rooms, tasks, batch)
-    drawn = ready(drawn.replace(task=packed.flattened(drawn.task)))
+    drawn = ready(drawn.replace(task=flattened(drawn.task)))
     locks = len(door_places(rooms))
     work = compiled(jax.vmap(lambda problem: relaxed(problem, locks)), drawn)
     name = f"relaxed check, {tasks}, {locks} door{'s' * (locks > 1)}, batch {batch:,}"
@@ -66,7 +66,7 @@ def prover(name: str, problems: list[Problem], workers: int, effort: Effort) -> 
         found[:] = solve_many(problems, bound=False, workers=workers)
 
     row = measure("prover", per_second(len(problems), "problems"), solve, effort, least=3)
-    unknown = counted(found)["unknown"]
+    unknown = sum(solution.verdict == "unknown" for solution in found)
     words = f"prover, {name}, {workers} process{'es' * (workers > 1)}, {unknown} of {len(problems)} unknown"
     return dataclasses.replace(row, name=words, processor=row.processor if workers == 1 else None)
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.shapes import PAPER, SMALL, TEACHERS, TOY, Shape, toy
 from atlas.bench.timing import Compiled, measure, products, program, ready
-from atlas.build import build, env_steps
+from atlas.build import build
 from atlas.config import Config
 
 UPDATES = {"dr": (1, 1), "plr": (1, 1), "plr-new": (1, 0), "accel": (2, 1)}
@@ -28,7 +28,7 @@ def iteration(shape: Shape, teacher: str, effort: Effort) -> Row:
     words, settings = TEACHERS[teacher]
     config = shape.config(toy(settings) if effort.quick else settings)
     iterations, updates = UPDATES[teacher]
-    work = env_steps(config, iterations, updates)
+    work = config.env_steps(iterations, updates)
     flops = shape.acting() * work / shape.work + shape.learning() * updates
     run = _runner(config, iterations)
     unit = per_second(work, "steps")

@@ -1,13 +1,12 @@
 """Problems to measure with, made by hand so that they are the same whatever the samplers do."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from atlas.domains.minigrid.grid import DOORS, FLOOR_CELL, MOVABLE, NOTHING, Level, blank, cell, door_places
-from atlas.tasks.rm import RewardMachine, TaskSize
+from atlas.tasks.machine import TaskSize
+from atlas.tasks.packed import PackedTask
 from atlas.types import Problem
 
 OBJECTS = {1: 5, 2: 7, 4: 10, 6: 13, 9: 18}
@@ -40,20 +39,15 @@ def levels(rng: np.random.Generator, batch: int, rooms: int = 6) -> Level:
     )
 
 
-def tasks(rng: np.random.Generator, batch: int, size: TaskSize) -> RewardMachine:
-    """Every edge leads to the next state; the last one accepts."""
-    states, edges, _ = size
+def tasks(rng: np.random.Generator, batch: int, size: TaskSize) -> PackedTask:
+    """Flat tasks: every edge leads to the next state, and the last one accepts."""
+    shape, states = (batch, *size[:4]), size.states
     chain = np.where(np.arange(states) < states - 1, np.arange(states) + 1, -1)
-    guard = rng.integers(1, 890, (batch, *size)) * rng.choice([-1, 1], (batch, *size))
+    guard = rng.integers(1, 890, shape) * rng.choice([-1, 1], shape)
     guard[..., 0] = abs(guard[..., 0])  # one positive literal on each edge, so that tasks take a while
-    return jax.vmap(RewardMachine)(
-        target=jnp.asarray(np.broadcast_to(chain[:, None], (batch, states, edges)), jnp.int8),
+    return PackedTask.unchecked(
+        target=jnp.asarray(np.broadcast_to(chain[:, None], shape[:4]), jnp.int8),
         guard=jnp.asarray(guard, jnp.int16),
-        reward=jnp.asarray(np.broadcast_to(chain[:, None] == states - 1, (batch, states, edges)), jnp.float32),
-        outcome=jnp.asarray(np.broadcast_to(chain == -1, (batch, states)), jnp.int8),
+        reward=jnp.asarray(np.broadcast_to(chain[:, None] == states - 1, shape[:4]), jnp.float32),
+        outcome=jnp.asarray(np.broadcast_to(chain == -1, shape[:3]), jnp.int8),
     )
-
-
-def no_sampler(*_: Any) -> RewardMachine:
-    """For worlds whose tasks are made by hand."""
-    raise NotImplementedError("the tasks of this measurement are made by hand")

@@ -11,15 +11,16 @@ from jax import Array
 
 from atlas.bench.rows import Effort, Row, per_second
 from atlas.bench.timing import compiled, copies, measure, nbytes
-from atlas.bench.workloads import no_sampler, problems
+from atlas.bench.workloads import problems
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.settings import STEP_LIMIT
-from atlas.tasks.rm import RewardMachines, TaskSize
+from atlas.tasks.machine import TaskSize
+from atlas.tasks.packed import RewardMachines
 from atlas.types import Problem
 from atlas.world import World, restart
 
-SEQUENTIAL, WIDE = TaskSize(6, 1, 1), TaskSize(6, 5, 5)
+SEQUENTIAL, WIDE = TaskSize(1, 6, 1, 1), TaskSize(1, 6, 5, 5)
 """States, edges and literals of a sequential task, and of a random-walk task at its widest."""
 STEPS = 256
 """Steps of one measured call."""
@@ -48,7 +49,7 @@ def world_step(batch: int, size: TaskSize, effort: Effort, rooms: int = 6, steps
     start = jax.jit(jax.vmap(world.reset))(made)
     actions = jnp.asarray(np.random.default_rng(0).integers(0, 6, (steps, batch)), jnp.int32)
     return measure(
-        f"step, task {' x '.join(map(str, size))}, batch {batch:,}",
+        f"step, task {' x '.join(map(str, size[1:4]))}, batch {batch:,}",
         per_second(steps * batch, "steps"),
         compiled(_play(world), made, start, actions),
         effort,
@@ -57,7 +58,7 @@ def world_step(batch: int, size: TaskSize, effort: Effort, rooms: int = 6, steps
 
 
 def _world() -> World:
-    return World(Minigrid(MinigridConfig()), RewardMachines(sample=no_sampler), STEP_LIMIT)
+    return World(Minigrid(MinigridConfig()), RewardMachines(), STEP_LIMIT)
 
 
 def _play(world: World) -> Callable[..., Any]:

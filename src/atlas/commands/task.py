@@ -1,18 +1,19 @@
-"""`atlas task`: read a task, then explain, draw, check or convert it."""
+"""`atlas task`: read a task, then explain, draw, check or convert it. Only drawings need JAX and Pillow."""
 
 import json
 import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
-    from atlas.tasks.check import Finding
+    from atlas.tasks.machine import Task
+    from atlas.vocabulary import Vocabulary
 
 TEXT_SUFFIXES = (".txt", ".ltlf", ".hoa")
 
@@ -54,45 +55,79 @@ class Args:
 def task_command(argv: list[str]) -> int:
     """Print, and write drawings where asked."""
     args = tyro.cli(Args, args=argv, prog="atlas task")
-    from atlas.api import minigrid_vocabulary
-    from atlas.tasks.check import check
+    from atlas.domains import default_name, vocabulary_of
+    from atlas.errors import TaskWarning
+    from atlas.tasks import formats
+    from atlas.tasks.check import Finding, check
+    from atlas.tasks.explain import explain
 
-    vocabulary = minigrid_vocabulary()
-    task, doubts = _read(args, vocabulary)
+    vocabulary = vocabulary_of(default_name())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TaskWarning)
+        task = _read(args, vocabulary)
     found = check(task, vocabulary)
-    findings = [*(doubt for doubt in doubts if not any(f.sentence in doubt.sentence for f in found)), *found]
-    _write_drawings(task, vocabulary, args)
+    doubts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TaskWarning))
+    findings = [
+        *(Finding("warning", doubt) for doubt in doubts if not any(f.sentence in doubt for f in found)),
+        *found,
+    ]
+    if args.svg is not None or args.png is not None:
+        _write_drawings(task, vocabulary, args)
+    explanation, plain = explain(task, vocabulary), formats.to_plain(task, vocabulary)
     if args.json:
-        print(json.dumps(_facts(task, vocabulary, findings), ensure_ascii=False))
+        facts = {
+            "explanation": explanation,
+            "machines": len(task.machines),
+            "states": sum(len(machine.states) for machine in task.machines),
+            "edges": sum(len(machine.edges) for machine in task.machines),
+            **plain,
+            "findings": [{"level": finding.level, "sentence": finding.sentence} for finding in findings],
+        }
+        print(json.dumps(facts, ensure_ascii=False))
     else:
-        _print(task, vocabulary, findings, args)
+        listed = "\n".join(f"{finding.level}: {finding.sentence}" for finding in findings)
+        parts = []
+        if args.explain:
+            parts.append(explanation)
+        if args.yaml:
+            import yaml
+
+            parts.append(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip())
+        if args.dot:
+            parts.append(formats.to_dot(task, vocabulary).rstrip())
+        if args.hoa:
+            parts.append(formats.to_hoa(task, vocabulary, explanation).rstrip())
+        if args.check:
+            parts.append(listed or "nothing odd was found")
+        if not parts:
+            from rich.console import Console
+            from rich.text import Text
+
+            from atlas.tasks.draw import task_text
+
+            shown = [Text(explanation), task_text(task, vocabulary), Text(listed)]
+            Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
+        print("\n\n".join(parts), end="\n" if parts else "")
     return int(args.check and any(finding.level == "error" for finding in findings))
 
 
-def _read(args: Args, vocabulary: Any) -> "tuple[Any, list[Finding]]":
-    """The task, and what reading it gave rise to."""
-    from atlas.errors import TaskWarning
-    from atlas.tasks.check import Finding
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TaskWarning)
-        task = _parse(args, vocabulary)
-    doubts = [Finding("warning", str(w.message)) for w in caught if issubclass(w.category, TaskWarning)]
-    return task, list(dict.fromkeys(doubts))
-
-
-def _parse(args: Args, vocabulary: Any) -> Any:
+def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
     path = Path(args.task)
     if args.task == "-":
         return _from_words(sys.stdin.read(), args.ltlf, vocabulary)
-    if not _is_file(path):
+    try:
+        is_file = path.is_file()
+    except OSError:  # words can be longer than any file name
+        is_file = False
+    if not is_file:
         if path.suffix in (*TEXT_SUFFIXES, ".yaml", ".yml") and " " not in args.task:
             raise AtlasError(f"{path} does not exist")
         return _from_words(args.task, args.ltlf, vocabulary)
     if path.suffix not in TEXT_SUFFIXES:
+        from atlas.api import plain_task
         from atlas.runs.problem_files import load_task
 
-        return load_task(path)
+        return plain_task(load_task(path))
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".hoa":
         return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
@@ -101,96 +136,32 @@ def _parse(args: Args, vocabulary: Any) -> Any:
     return from_hoa(text, vocabulary)
 
 
-def _from_words(text: str, is_ltlf: bool, vocabulary: Any) -> Any:
+def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Task":
     from atlas.tasks.english import english
-    from atlas.tasks.ltlf import ltlf
+    from atlas.tasks.ltlf import ltlf, parse
 
     if is_ltlf:
         return ltlf(text, vocabulary)
     try:
         return english(text, vocabulary)
     except AtlasError as error:
-        if not _is_formula(text, vocabulary):
-            raise
+        try:
+            parse(text, vocabulary.ids)
+        except AtlasError:
+            raise error from None
         raise AtlasError(f"{error}\nThis is an LTLf formula: add --ltlf to read it as one.") from None
 
 
-def _is_formula(text: str, vocabulary: Any) -> bool:
-    from atlas.tasks.ltlf import parse
-
-    try:
-        return bool(parse(text, vocabulary.ids))
-    except AtlasError:
-        return False
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # words can be longer than any file name
-        return False
-
-
-def _write_drawings(task: Any, vocabulary: Any, args: Args) -> None:
-    if args.svg is None and args.png is None:
-        return
+def _write_drawings(task: "Task", vocabulary: "Vocabulary", args: Args) -> None:
+    from atlas.domains import default_name, surface_of
     from atlas.runs.store import write_whole
-    from atlas.show import media
-    from atlas.tasks.draw import draw_task, svg_task
+    from atlas.show import canvas, media
+    from atlas.tasks.draw import task_drawing
 
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
+    drawing = task_drawing(task, vocabulary, surface_of(default_name()).sign)
     if args.svg is not None:
-        write_whole(args.svg, svg_task(task, vocabulary))
+        write_whole(args.svg, canvas.svg(drawing))
     if args.png is not None:
-        media.save_picture(draw_task(task, vocabulary, scale=args.scale), args.png)
-
-
-def _print(task: Any, vocabulary: Any, findings: "list[Finding]", args: Args) -> None:
-    from atlas.tasks.explain import explain
-    from atlas.tasks.formats import to_dot, to_hoa
-    from atlas.tasks.terminal import text_task
-
-    explanation = explain(task, vocabulary)
-    parts = []
-    if args.explain:
-        parts.append(explanation)
-    if args.yaml:
-        parts.append(_yaml(task, vocabulary))
-    if args.dot:
-        parts.append(to_dot(task, vocabulary).rstrip())
-    if args.hoa:
-        parts.append(to_hoa(task, vocabulary, explanation).rstrip())
-    if args.check:
-        parts.append(_listed(findings) or "nothing odd was found")
-    if not parts:
-        parts = [explanation, text_task(task, vocabulary, colour=sys.stdout.isatty()), _listed(findings)]
-    print("\n\n".join(filter(None, parts)))
-
-
-def _yaml(task: Any, vocabulary: Any) -> str:
-    import yaml
-
-    from atlas.tasks.formats import task_to_plain
-
-    return yaml.safe_dump(task_to_plain(task, vocabulary), sort_keys=False, allow_unicode=True).rstrip()
-
-
-def _listed(findings: "list[Finding]") -> str:
-    return "\n".join(f"{finding.level}: {finding.sentence}" for finding in findings)
-
-
-def _facts(task: Any, vocabulary: Any, findings: "list[Finding]") -> dict[str, Any]:
-    from atlas.tasks.explain import explain
-    from atlas.tasks.formats import task_to_plain
-    from atlas.tasks.view import view
-
-    machines = view(task).machines
-    return {
-        "explanation": explain(task, vocabulary),
-        "machines": len(machines),
-        "states": sum(len(machine.outcome) for machine in machines),
-        "edges": sum(len(machine.edges) for machine in machines),
-        **task_to_plain(task, vocabulary),
-        "findings": [{"level": finding.level, "sentence": finding.sentence} for finding in findings],
-    }
+        media.save_picture(canvas.pixels(drawing, args.scale), args.png)

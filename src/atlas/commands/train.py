@@ -47,13 +47,12 @@ def train_command(argv: list[str]) -> int:
     args.hosts.prepare()
     folder_path = args.folder or Path("runs") / Path(args.preset).stem
 
-    from atlas.build import require_even
     from atlas.runs.folder import create
     from atlas.runs.hosts import join, layout, same_settings
 
     with join(args.hosts) as team:
         divided = layout(args.hosts)
-        require_even(args.config, divided.shards)
+        args.config.require_even(divided.shards)
         same_settings(team, args.config)
         if not team.leads:
             return stand_by(args.config, divided, team)

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import jax
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
@@ -26,9 +25,9 @@ from atlas.evaluation.statistics import (
     wilson,
 )
 from atlas.runs.checkpoints import Policy
-from atlas.runs.problem_files import stack
 from atlas.runs.store import write_whole
-from atlas.tasks import hrm, rm
+from atlas.tasks.machine import Task
+from atlas.tasks.packed import unpack
 
 # What `atlas eval` finds out, as plain values, and its files: `RUN/evaluations/<set>.json`.
 #
@@ -78,31 +77,24 @@ def evaluation(
 
 def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> list[Plain]:
     """What does not depend on who plays."""
-    states = _count_states(chosen)
     return [
         {
             "name": problem.name,
             "tags": list(problem.tags),
             "rooms": int(problem.level.rooms),
-            "states": count,
+            "states": _count_states(unpack(problem.task)),
             "plan_length": length,
         }
-        for problem, count, length in zip(chosen.problems, states, plan_lengths, strict=True)
+        for problem, length in zip(chosen.problems, plan_lengths, strict=True)
     ]
 
 
-def _count_states(chosen: ProblemSet) -> list[int]:
-    """States of each task; of a hierarchy those of all its machines."""
-    flat = [problem for problem in chosen.problems if isinstance(problem.task, rm.RewardMachine)]
-    counted = iter(np.asarray(jax.jit(jax.vmap(rm.num_states))(stack(flat).task)).tolist() if flat else [])
-    return [
-        next(counted) if isinstance(problem.task, rm.RewardMachine) else _states_of_hierarchy(problem.task)
-        for problem in chosen.problems
-    ]
-
-
-def _states_of_hierarchy(task: hrm.Hierarchy) -> int:
-    return sum(int(rm.num_states(hrm.machine_of(task, number))) for number in range(task.size[0]))
+def _count_states(task: Task) -> int:
+    """States of all machines of a task, unused numbers left out."""
+    return sum(
+        len({0, *(u for e in one.edges for u in e[:2]), *({*range(len(one.outcomes))} - {*one.running})})
+        for one in task.machines
+    )
 
 
 def _of_run(policy: Policy, attempts: Attempts, about: list[Plain]) -> Plain:

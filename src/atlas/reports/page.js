@@ -73,22 +73,22 @@ class Player {
   build() {
     this.svg.replaceChildren();
     const make = (name) => this.svg.appendChild(document.createElementNS(SVG, name));
-    const put = (shape, index, size) => {
+    const put = (shape, index) => {
       shape.setAttribute("x", index % this.film.cols);
       shape.setAttribute("y", Math.floor(index / this.film.cols));
-      shape.setAttribute("width", size);
-      shape.setAttribute("height", size);
+      shape.setAttribute("width", 1);
+      shape.setAttribute("height", 1);
       return shape;
     };
-    this.uses = this.cells.map((_, index) => put(make("use"), index, 1));
+    this.uses = this.cells.map((_, index) => put(make("use"), index));
     this.lights = this.cells.map((_, index) => {
-      const light = put(make("rect"), index, 1);
+      const light = put(make("rect"), index);
       light.setAttribute("fill", "#fff");
       light.setAttribute("fill-opacity", "0.22");
       return light;
     });
-    this.agent = put(make("use"), 0, 1);
-    this.held = put(make("use"), 0, 0.45);
+    this.agent = make("use");
+    this.held = make("use");
     this.paint(this.cells.keys());
   }
 
@@ -114,21 +114,14 @@ class Player {
   place(scene) {
     const [row, column] = scene.at;
     this.agent.setAttribute("href", `#agent${scene.to}`);
-    for (const [shape, shift] of [[this.agent, 0], [this.held, 0.55]]) {
-      shape.setAttribute("x", column + shift);
-      shape.setAttribute("y", row + shift);
-    }
-    const empty = this.film.empty === scene.held;
+    this.agent.setAttribute("x", column);
+    this.agent.setAttribute("y", row);
+    this.held.setAttribute("transform", `translate(${column + 0.55} ${row + 0.55}) scale(0.45)`);
+    const empty = scene.held === undefined;
     this.held.setAttribute("href", empty ? "" : `#cell${scene.held}`);
     this.held.style.display = empty ? "none" : "";
-    const [down, right] = [[-1, 0], [0, 1], [1, 0], [0, -1]][scene.to];
-    this.lights.forEach((light, index) => {
-      const dy = Math.floor(index / this.film.cols) - row;
-      const dx = (index % this.film.cols) - column;
-      const far = dy * down + dx * right;
-      const wide = Math.abs(dy * right - dx * down);
-      light.style.display = far >= 0 && far < 5 && wide <= 2 && this.cells[index] !== this.film.outside ? "" : "none";
-    });
+    const lit = new Set(scene.lit);
+    this.lights.forEach((light, index) => { light.style.display = lit.has(index) ? "" : "none"; });
   }
 
   think(scene) {

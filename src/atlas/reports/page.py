@@ -9,13 +9,12 @@ from typing import Final
 import jax
 import numpy as np
 
-from atlas.config import DRConfig
 from atlas.domains import domain_of
 from atlas.errors import AtlasError
 from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
 from atlas.reports.figures import Chart, inline_svg
-from atlas.reports.reading import Group, Plain, Run, nearest_preset, teacher_name
+from atlas.reports.reading import Group, Plain, Run, nearest_preset
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, to_html
 from atlas.runs.display import clock, short
@@ -75,8 +74,8 @@ def _one(problems: Problem, number: int) -> Problem:
 def _card(problem: Problem, fact: Plain) -> str:
     return (
         f'<article class="card"><div class="paper level">{level_svg(problem.level)}</div>'
-        f'<div class="paper machine">{task_svg(problem.task)}</div>'
-        f"{task_words(problem.task)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
+        f'<div class="paper machine">{task_svg(problem)}</div>'
+        f"{task_words(problem)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
     )
 
 
@@ -145,7 +144,7 @@ def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
     rooms = " ".join(map(str, domain_of(config.domain).strata[1]))
     hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
     return (
-        run.name, preset_words(group), teacher_name(config), config.run.seed, config.pairing.how, rooms,
+        run.name, preset_words(group), config.plan.title, config.run.seed, config.pairing.how, rooms,
         config.tasks.sampler, config.domain.step_limit, config.run.num_envs, last.get("steps"), hours,
         None if held_out is None else Number(float(held_out)),
     )  # fmt: skip
@@ -180,11 +179,11 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
     names = ", ".join(group.name for group in report.groups)
     links = "".join(f'<a href="#{key}">{title.split()[0]}</a>' for key, title, _ in sections)
     body = "".join(f'<section id="{key}"><h2>{title}</h2>\n{content}</section>\n' for key, title, content in sections)
-    count = len(report.runs)
+    count, shapes = len(report.runs), sprite(run.config.domain.name for run in report.runs)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{sprite()}\n"
+        f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{shapes}\n"
         f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p></header>'
         f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
@@ -231,7 +230,7 @@ def _group_line(group: Group) -> str:
     origin = f"preset <code>{escape(name)}</code>" if name else "settings of its own"
     changes = f" with {', '.join(f'<code>{escape(change)}</code>' for change in changed)}" if changed else ""
     plural = "s" * (len(group.runs) > 1)
-    what = f"{teacher_name(group.config)}, {origin}{changes}; seed{plural} {seeds}{trained}"
+    what = f"{group.config.plan.title}, {origin}{changes}; seed{plural} {seeds}{trained}"
     return f"<p><b>{escape(group.name)}</b>: {what}.</p>"
 
 
@@ -324,8 +323,10 @@ def _gallery(report: Report) -> str:
                 report, f"No snapshots of problems: `atlas resume {_command_for(report)}` writes them as it goes on."
             )
         )
-    elif any(isinstance(group.config.teacher, DRConfig) for group in report.groups):
-        parts.insert(0, '<p class="dim">DR keeps no problems: its examples are new ones, as it proposed them.</p>')
+    else:
+        forgetful = dict.fromkeys(g.config.plan.title for g in report.groups if g.config.plan.buffer is None)
+        words = "keeps no problems: its examples are new ones, as it proposed them."
+        parts = [*(f'<p class="dim">{title} {words}</p>' for title in forgetful), *parts]
     return "".join(parts)
 
 

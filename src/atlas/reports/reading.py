@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from atlas.config import ACCELConfig, Config, DRConfig, PLRConfig
+from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.evaluation.results import FOLDER, OVER_TIME, read_evaluation
 from atlas.presets import presets
@@ -119,7 +119,7 @@ def _group_name(runs: Sequence[Run]) -> str:
     first, last = min(run.name for run in runs), max(run.name for run in runs)
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     shared = first[:same].rstrip("-_./ 0123456789").removesuffix("seed").rstrip("-_./ ")
-    return shared or nearest_preset(runs[0].config)[0] or teacher_name(runs[0].config)
+    return shared or nearest_preset(runs[0].config)[0] or runs[0].config.plan.title
 
 
 def flat(plain: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -142,14 +142,3 @@ def nearest_preset(config: Config) -> tuple[str, list[str]]:
         if len(changed) < len(fewest):
             best, fewest = name, changed
     return best, fewest if best else []
-
-
-def teacher_name(config: Config) -> str:
-    """As the paper calls it."""
-    teacher = config.teacher
-    if isinstance(teacher, DRConfig):
-        return "DR"
-    if isinstance(teacher, ACCELConfig):
-        return "ACCEL-0" if config.pairing.minimal else "ACCEL"
-    assert isinstance(teacher, PLRConfig)
-    return "PLR" if teacher.train_on_new else "PLR⊥"

@@ -15,7 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from atlas.config import Config, DRConfig
+from atlas.config import Config
 from atlas.fit import Moment
 
 # A bar on the error stream for work that takes a while; silent where nobody looks on.
@@ -120,8 +120,8 @@ class Panel:
 
 def rows(config: Config) -> tuple[str, ...]:
     """What is told beside steps and time, in this order."""
-    without_memory = isinstance(config.teacher, DRConfig)
-    return ("solved", "held out", *(("proposed",) if without_memory else ("buffer", "replayed")), "losses")
+    curriculum = ("buffer", "replayed") if config.plan.buffer else ("proposed",)
+    return ("solved", "held out", *curriculum, "losses")
 
 
 def display(config: Config, title: str, before: Rates) -> Lines | Panel:
@@ -142,7 +142,7 @@ def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
         told["buffer"] = f"{fill:,} of {capacity:,} problems"
         told["buffer"] += f", {curriculum['solvable']:.0%} solvable" if "solvable" in curriculum else ""
     if "states" in curriculum:
-        told["proposed" if isinstance(config.teacher, DRConfig) else "replayed"] = shape_words(curriculum)
+        told["replayed" if config.plan.buffer else "proposed"] = shape_words(curriculum)
     if "losses" in record:
         told["losses"] = ", ".join(f"{n} {record['losses'][n]:.3g}" for n in ("policy", "value", "entropy"))
     return told

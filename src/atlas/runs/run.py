@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from atlas.build import build, env_steps, parts
+from atlas.build import build, observer, parts
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.evaluation.sets import Exam, HeldOut, obtain
@@ -28,7 +28,6 @@ from atlas.runs.metrics import JsonLines, Sink
 from atlas.runs.snapshots import Snapshots, forget_after
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.training import Trainer, TrainState
-from atlas.ued.curriculum import Observer
 
 # What is kept between processes so that it need not be made again: compiled programs, held-out problems.
 
@@ -98,7 +97,7 @@ def go(
         writers = (JsonLines(folder.metrics_file, iteration), *sinks)
         for writer in writers:
             closing.callback(writer.close)
-        snapshots = Snapshots(folder, config, Observer(config, trainer, made.world))
+        snapshots = Snapshots(folder, config, observer(made, trainer))
         looking_on, saving = _look_on(exam, snapshots, result), _save(checkpoints, result)
         looks, saves = _timetable(config, layout, team, seconds, looking_on, saving)
         hooks: list[Hook] = [looks, _note(result), lambda moment: _write(writers, moment)]
@@ -207,7 +206,7 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
 
 
 def _steps(config: Config, state: TrainState) -> int:
-    return env_steps(config, int(state.iterations), int(state.trained))
+    return config.env_steps(int(state.iterations), int(state.trained))
 
 
 def _look_on(exam: Exam, snapshots: Snapshots, result: Result) -> Hook:

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
+import jax
 import numpy as np
 
 from atlas.config import Config
@@ -13,11 +14,13 @@ from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
 from atlas.runs.store import save_bulk, write_whole
 from atlas.settings import to_plain
-from atlas.show.media import CARDS, LATEST, contact_sheet
-from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples, tell_edits
+from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples
 
 EXAMPLES: Final = 48
 """Problems kept in a snapshot."""
+CARDS: Final = 12
+"""Problems on its picture."""
+LATEST: Final = "latest.png"
 FOLDERS: Final = ("snapshots", "policies", "gallery")
 
 
@@ -36,10 +39,27 @@ class Snapshots:
         save_parameters(self.folder.policies / f"{stem(moment.iteration)}.npz", moment.state.params, when)
         if len(seen):
             some = examples(seen, moment.iteration, EXAMPLES)
-            facts = tell(some, self.observer.edit_names)
+            facts = self._facts(some)
             self._keep(some, facts, when)
             self._draw(some, facts, when)
         return record
+
+    def _facts(self, some: Curriculum) -> list[dict[str, Any]]:
+        """What is known of each example, as plain values."""
+        lineages = [jax.tree.map(lambda x, i=i: x[i], some.lineage) for i in range(len(some))]
+        return [
+            {
+                "number": int(lineage.number),
+                "probability": float(some.probability[i]),
+                "score": float(some.score[i]),
+                "attempts": int(some.attempts[i]),
+                "solves": int(some.solves[i]),
+                "generation": int(lineage.generation),
+                "edits": self.observer.tell_edits(lineage),
+                "parent": int(lineage.parent),
+            }
+            for i, lineage in enumerate(lineages)
+        ]
 
     def _keep(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
         settings = {**when, "config": to_plain(self.config), "examples": facts}
@@ -50,6 +70,8 @@ class Snapshots:
     def _draw(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
         """A picture that fails is told of once, and training goes on without it."""
         try:
+            from atlas.show.media import contact_sheet
+
             chosen = spread(len(some), CARDS)
             sheet = contact_sheet(some.rows(chosen).problems, [facts[i] for i in chosen], when)
             buffer = io.BytesIO()
@@ -72,26 +94,6 @@ def stem(iteration: int) -> str:
 def spread(count: int, wanted: int) -> np.ndarray:
     """Places evenly over a list, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(int))
-
-
-def tell(some: Curriculum, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """What is known of each example, as plain values."""
-    rows = [some.rows(np.array([i])) for i in range(len(some))]
-    return [_fact(row, names) for row in rows]
-
-
-def _fact(row: Curriculum, names: tuple[str, ...]) -> dict[str, Any]:
-    lineage = type(row.lineage).unchecked(**{name: value[0] for name, value in vars(row.lineage).items()})
-    return {
-        "number": int(lineage.number),
-        "probability": float(row.probability[0]),
-        "score": float(row.score[0]),
-        "attempts": int(row.attempts[0]),
-        "solves": int(row.solves[0]),
-        "generation": int(lineage.generation),
-        "edits": tell_edits(lineage, names),
-        "parent": int(lineage.parent),
-    }
 
 
 def note(fact: dict[str, Any]) -> str:

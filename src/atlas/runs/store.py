@@ -171,8 +171,11 @@ def save_bulk(
     """Write batched problems; returns the content hash. Problems without a name are numbered from 0."""
     arrays = {name.removeprefix("."): array for name, array in to_arrays(problems).items()}
     count = len(next(iter(arrays.values())))
+    flat = problems.task.call is None
+    if flat:  # the only machine needs no axis of its own
+        arrays = {name: array[:, 0] if name.startswith("task.") else array for name, array in arrays.items()}
     header = {
-        "task": next(name for name, kind in _task_types().items() if isinstance(problems.task, kind)),
+        "task": "machine" if flat else "hierarchy",
         "settings": settings,
         "seed": seed,
         "names": list(names) or [f"{i:0{len(str(count - 1))}d}" for i in range(count)],
@@ -188,15 +191,22 @@ def load_bulk(path: Path | str) -> Bulk:
     """Read batched problems; a file that was damaged or changed is refused."""
     import jax
 
-    from atlas.domains.minigrid.grid import Level
+    from atlas.domains import default_name, surface_of
+    from atlas.tasks.packed import PackedTask
     from atlas.types import Problem
 
     def struct(kind: Any, part: str) -> Any:
-        return kind.unchecked(**{f.name: jax.numpy.asarray(arrays[f"{part}.{f.name}"]) for f in fields(kind)})
+        names = [field.name for field in fields(kind) if f"{part}.{field.name}" in arrays]
+        return kind.unchecked(**{name: jax.numpy.asarray(arrays[f"{part}.{name}"]) for name in names})
 
     header, arrays = read(path, PROBLEMS)
+    drawn_by = header["settings"] if isinstance(header["settings"], dict) else {}
+    domain = drawn_by.get("domain", {}).get("name", default_name())
+    level, task = struct(surface_of(domain).level_type, "level"), struct(PackedTask, "task")
+    if header["task"] == "machine":
+        task = jax.tree.map(lambda leaf: leaf[:, None], task)
     return Bulk(
-        problems=Problem(level=struct(Level, "level"), task=struct(_task_types()[header["task"]], "task")),
+        problems=Problem(level=level, task=task),
         settings=header["settings"],
         seed=header["seed"],
         names=tuple(header["names"]),
@@ -204,13 +214,6 @@ def load_bulk(path: Path | str) -> Bulk:
         content=header["sha256"],
         notes=tuple(header.get("notes", ())),
     )
-
-
-def _task_types() -> dict[str, type]:
-    from atlas.tasks.hrm import Hierarchy
-    from atlas.tasks.rm import RewardMachine
-
-    return {"machine": RewardMachine, "hierarchy": Hierarchy}
 
 
 # What is kept between processes

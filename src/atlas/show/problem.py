@@ -1,58 +1,56 @@
 """What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-from PIL import Image
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as TerminalText
 
-from atlas.domains.minigrid import grid, render, terminal, text
-from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.grid import Level
-from atlas.tasks.draw import draw_task, svg_task
+from atlas.domains import name_for, surface_for, vocabulary_of
+from atlas.show import canvas
+from atlas.show.canvas import Drawing
+from atlas.tasks.draw import task_drawing, task_text
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
-from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.terminal import text_task
-from atlas.tasks.view import view
-from atlas.types import About, Problem
+from atlas.tasks.machine import Node, Task
+from atlas.tasks.packed import unpack
+from atlas.types import About, Level, Problem
+from atlas.vocabulary import Vocabulary
 
-Subject = Problem | Level
-TASK_SCALE: Final = 1 / 24
-"""Size of a drawn task per pixel of a tile: its icons come out a little smaller than the objects of the level."""
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Subject = Any
+"""A problem, or a level without a task."""
+TILE: Final = 32.0
+"""Size of a cell in drawings of problems; other lengths follow from it."""
+TASK_SCALE: Final = TILE / 24
+"""Size of a task beside a level: its signs come out a little smaller than the objects of the level."""
+PAGE_SHAPE: Final = 1.8
+"""Width over height of the page that a picture should fill best."""
 
 
-def parts(subject: Subject) -> tuple[Level, Any, About]:
+def parts(subject: Subject) -> tuple[Level, Task | None, About]:
     """The level, the task if there is one, and what is known about them."""
-    if isinstance(subject, Level):
-        return subject, None, About()
-    return subject.level, subject.task, getattr(subject, "about", About())
+    if isinstance(subject, Problem):
+        return subject.level, unpack(subject.task), getattr(subject, "about", About())
+    return subject, None, About()
 
 
 def describe(subject: Subject) -> dict[str, Any]:
     """Plain values, as JSON has them."""
     level, task, about = parts(subject)
-    carried = int(level.carrying)
-    rows, cols = text.natural_cells(level).shape
-    told = {
-        "name": about.name,
-        "rows": rows,
-        "cols": cols,
-        "rooms": int(level.rooms),
-        "objects": int(grid.count_objects(np.asarray(level.cells))),
-        "level": text.format_cells(level),
-        "carrying": None if carried == grid.NOTHING else grid.cell_name(carried),
-        "tags": list(about.tags),
-        "notes": about.notes,
-    }
+    told = {"name": about.name, **surface_for(level).describe(level), "tags": list(about.tags), "notes": about.notes}
     if task is not None:
-        told |= {"task": format_task(task, VOCABULARY), "english": explain(task, VOCABULARY)}
+        vocabulary = vocabulary_of(name_for(level))
+        told |= {"task": format_task(task, vocabulary), "english": explain(task, vocabulary)}
     return told
+
+
+# Terminals
 
 
 def portrait(subject: Subject, colour: bool = True) -> RenderableType:
@@ -64,64 +62,107 @@ def portrait(subject: Subject, colour: bool = True) -> RenderableType:
         rows.append(f"[bold]{escape(about.name)}[/]{tags}")
     rows += [escape(about.notes)] if about.notes else []
     rows += [""] if rows else []
-    rows.append(terminal.level_text(level) if colour else Text(text.format_level(level)))
-    if colour and int(level.carrying) != grid.NOTHING:
-        carried = Table.grid(padding=(0, 1))
-        carried.add_row("carrying", terminal.object_text(int(level.carrying)))
-        rows.append(carried)
+    rows += level_rows(level, colour)
     if task is not None:
-        rows += ["", *task_rows(task, colour=colour)]
+        rows += ["", *task_rows(task, vocabulary_of(name_for(level)))]
     return Group(*rows)
 
 
-def task_rows(task: Any, current: tuple[int, int] | None = None, colour: bool = True) -> list[RenderableType]:
+def level_rows(level: Level, colour: bool = True) -> list[RenderableType]:
+    """A level for the terminal, and what the agent holds; without colours in letters."""
+    surface = surface_for(level)
+    if not colour:
+        first, *more = surface.format_level(level).items()
+        return [TerminalText("\n".join([first[1], *(f"{key}: {value}" for key, value in more)]))]
+    held = surface.holding(level)
+    if held is None:
+        return [surface.terminal(level)]
+    row = Table.grid(padding=(0, 1))
+    row.add_row("carrying", held)
+    return [surface.terminal(level), row]
+
+
+def task_rows(task: Any, vocabulary: Vocabulary, current: Node | None = None) -> list[RenderableType]:
     """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
-    words = explain(task, VOCABULARY)
-    place = current if current is None or isinstance(task, Hierarchy) else current[1]
-    machine = Text.from_ansi(text_task(task, VOCABULARY, place, colour))
+    task = unpack(task)
+    words = explain(task, vocabulary)
+    machine = task_text(task, vocabulary, current)
     return [escape(words), "", machine] if is_prose(words) else [machine]
 
 
 def overview(subjects: Sequence[Subject]) -> Table:
     """A set, one line a problem."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, side in (("", "right"), ("name", "left"), ("size", "right"), ("rooms", "right"), ("objects", "right")):
-        table.add_column(column, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("name", no_wrap=True)
+    for column in surface_for(subjects[0]).overview(parts(subjects[0])[0]):
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("states", justify="right")
     table.add_column("task")
     for number, subject in enumerate(subjects):
         level, task, about = parts(subject)
-        rows, cols = text.natural_cells(level).shape
-        objects = int(grid.count_objects(np.asarray(level.cells)))
-        states = sum(len(machine.outcome) for machine in view(task).machines) if task is not None else 0
-        table.add_row(
-            str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(objects),
-            str(states or ""), escape(explain(task, VOCABULARY)) if task is not None else "",
-        )  # fmt: skip
+        words, states = "", ""
+        if task is not None:
+            words = explain(task, vocabulary_of(name_for(level)))
+            states = str(sum(len(machine.outcomes) for machine in task.machines))
+        columns = surface_for(level).overview(level).values()
+        table.add_row(str(number), escape(about.name), *columns, states, escape(words))
     return table
 
 
-def picture(subject: Subject, tile: int = 32) -> Image.Image:
+# Pictures
+
+
+def drawing(
+    level: Level,
+    task: Any = None,
+    caption: str = "",
+    current: Node | None = None,
+    strip: bool | None = None,
+    panel: Drawing | None = None,
+) -> Drawing:
+    """The level, beside or below it its task, whichever makes the better page, and a caption above both.
+
+    `strip` as in `Surface.drawing`; `panel` stands right beside the level.
+    """
+    surface, gap = surface_for(level), TILE / 2
+    placed = [(canvas.scaled(surface.drawing(level, strip), TILE), (gap, gap))]
+    if panel is not None:
+        placed.append((panel, (placed[0][0].size[0] + 2 * gap, gap)))
+    width, height = canvas.arranged(placed).size
+    if task is not None:
+        drawn = canvas.scaled(
+            task_drawing(unpack(task), vocabulary_of(name_for(level)), surface.sign, current), TASK_SCALE
+        )
+        shared = Drawing((canvas.Symbol("task", drawn.shapes, size=drawn.size),), drawn.size)
+        beside = max((width + drawn.size[0]) / PAGE_SHAPE, height, drawn.size[1])
+        below = max(max(width, drawn.size[0]) / PAGE_SHAPE, height + drawn.size[1])
+        placed.append((shared, (width + gap, gap) if beside <= below else (gap, height + gap)))
+    width = max(11 * TILE, canvas.arranged(placed).size[0] + gap)
+    lines = canvas.wrap(caption, width - 2 * gap, gap)
+    words = tuple(canvas.Text((gap, gap + TILE * (0.25 + 0.75 * n)), line, gap) for n, line in enumerate(lines))
+    page = canvas.arranged([(one, (x, y + 0.75 * TILE * len(lines))) for one, (x, y) in placed], margin=gap)
+    ground = canvas.Rectangle((0, 0), (width, page.size[1]), fill=canvas.PAGE)
+    return Drawing((ground, *words, *page.shapes), (width, page.size[1]))
+
+
+def picture(subject: Subject) -> "Image":
     """One problem as an image: name and task in words above, the level and the task drawn below."""
-    level, task, _ = parts(subject)
-    drawn = draw_task(task, VOCABULARY, scale=TASK_SCALE * tile) if task is not None else None
-    return render.frame(level, drawn, caption(subject), tile)
+    return canvas.pixels(_captioned(subject, with_task=True))
 
 
-def small_picture(subject: Subject, tile: int = 24) -> Image.Image:
+def small_picture(subject: Subject) -> "Image":
     """One problem as a small image: the level alone is drawn, the task only told."""
-    return render.frame(parts(subject)[0], caption=caption(subject), tile=tile)
+    return canvas.pixels(_captioned(subject, with_task=False), 0.75)
 
 
-def caption(subject: Subject) -> str:
-    """Name and task in words, if a sentence or two say it."""
-    _, task, about = parts(subject)
-    words = explain(task, VOCABULARY) if task is not None else ""
-    return ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
+def svg(subject: Subject) -> str:
+    """One problem as SVG text, like `picture`."""
+    return canvas.svg(_captioned(subject, with_task=True))
 
 
-def svg(subject: Subject, tile: int = 32) -> str:
-    """One problem as SVG text: the level, and the task beside it."""
-    level, task, _ = parts(subject)
-    drawings = [render.svg_level(level, tile)] + ([svg_task(task, VOCABULARY)] if task is not None else [])
-    return render.svg_row(drawings)
+def _captioned(subject: Subject, with_task: bool) -> Drawing:
+    level, task, about = parts(subject)
+    words = explain(task, vocabulary_of(name_for(level))) if task is not None else ""
+    caption = ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
+    return drawing(level, task if with_task else None, caption)

@@ -1,23 +1,16 @@
-"""How automata are put together: one after the other, all, any, the one begun first, again and again, without.
+"""Deterministic automata over labels, one decision diagram a state: what English and LTLf are compiled through.
 
-All take automata over the same pool of diagrams. Part automata keep their meaning: accepted once, they stay so.
+Automata are put together one after the other, all, any, the one begun first, without; all over one pool of diagrams.
+Parts keep their meaning: accepted once, they stay so.
 """
 
-import functools
-import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
 from atlas.errors import AtlasError
-from atlas.tasks.rm import ACCEPT, ACCEPTED, REJECT, REJECTED, RUNNING, RewardMachine, Transition, machine
-
-# Decision diagrams: functions from labels to values, shared and reduced, so that equal functions are equal numbers.
-#
-# A diagram asks about variables in ascending order and ends in a leaf. Variables are proposition ids (front ends may
-# use larger numbers for variables of their own).
+from atlas.tasks.machine import ACCEPT, MAX_STATES, REJECT, Edge, Machine, Task, machine
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 LEAF: Final = 1 << 40
 """Variable of a leaf: larger than any other, so that it is asked last."""
@@ -28,11 +21,17 @@ Cube = tuple[int, ...]
 
 
 class Diagrams:
-    """A pool of diagrams. The leaves False and True are always numbers 0 and 1."""
+    """A pool of decision diagrams: functions from labels to values, reduced and shared, so that equal functions are
+    equal numbers. The leaves False and True are 0 and 1.
+
+    A diagram asks about variables in ascending order and ends in a leaf. Variables are proposition ids; front ends may
+    use larger numbers for variables of their own.
+    """
 
     def __init__(self) -> None:
         self.variable: list[int] = []
         self.low: list[Any] = []
+        """Where the variable does not hold; the value of a leaf."""
         self.high: list[Any] = []
         self._known: dict[tuple[Any, ...], Diagram] = {}
         self._memo: dict[tuple[Any, ...], Diagram] = {}
@@ -48,10 +47,6 @@ class Diagrams:
         """`high` where the variable holds, else `low`; both ask only about later variables."""
         return low if low == high else self._intern((variable, low, high), variable, low, high)
 
-    def literal(self, variable: int) -> Diagram:
-        """The function that tells whether a variable holds."""
-        return self.node(variable, 0, 1)
-
     def _intern(self, key: tuple[Any, ...], variable: int, low: Any, high: Any) -> Diagram:
         if key not in self._known:
             self._known[key] = len(self.variable)
@@ -60,18 +55,15 @@ class Diagrams:
             self.high.append(high)
         return self._known[key]
 
-    def value(self, root: Diagram) -> Any:
-        """What a leaf holds."""
-        return self.low[root]
-
-    def is_leaf(self, root: Diagram) -> bool:
-        return self.variable[root] == LEAF
+    def literal(self, variable: int) -> Diagram:
+        """The function that tells whether a variable holds."""
+        return self.node(variable, 0, 1)
 
     def split(self, root: Diagram, variable: int) -> tuple[Diagram, Diagram]:
         """The function where the variable does not hold, and where it does. No earlier variable may be asked."""
         return (self.low[root], self.high[root]) if self.variable[root] == variable else (root, root)
 
-    def combine(self, name: str, function: Callable[..., Hashable], *roots: Diagram) -> Diagram:
+    def combine(self, name: Hashable, function: Callable[..., Hashable], *roots: Diagram) -> Diagram:
         """Apply a function to the leaves of several diagrams. `name` must stand for one function in this pool."""
         key = (name, *roots)
         if key not in self._memo:
@@ -118,91 +110,87 @@ class Diagrams:
             result = self.both(result, holds if literal > 0 else self.negate(holds))
         return result
 
-    def relabel(self, roots: Iterable[Diagram], values: Callable[[Any], Hashable]) -> list[Diagram]:
-        """The functions with each value replaced."""
+    def disjunction(self, cubes: Iterable[Cube]) -> Diagram:
+        """The function that tells whether one of several cubes holds."""
+        result = 0
+        for cube in cubes:
+            result = self.either(result, self.conjunction(cube))
+        return result
+
+    def relabel(
+        self, roots: Iterable[Diagram], value: Callable[[Any], Hashable], leaves_from: int = LEAF
+    ) -> list[Diagram]:
+        """The functions with each value replaced. What asks about variables from `leaves_from` on counts as a value."""
         memo: dict[Diagram, Diagram] = {}
 
         def walk(r: Diagram) -> Diagram:
             if r not in memo:
-                if self.variable[r] == LEAF:
-                    memo[r] = self.leaf(values(self.low[r]))
+                if self.variable[r] >= leaves_from:
+                    memo[r] = self.leaf(value(self.low[r] if leaves_from == LEAF else r))
                 else:
                     memo[r] = self.node(self.variable[r], walk(self.low[r]), walk(self.high[r]))
             return memo[r]
 
         return [walk(root) for root in roots]
 
-    def equals(self, root: Diagram, value: Hashable) -> Diagram:
-        """Where the function has this value."""
-        key = ("equals", root, value)
-        if key not in self._memo:
-            if self.variable[root] == LEAF:
-                self._memo[key] = int(self.low[root] == value)
-            else:
-                low, high = self.equals(self.low[root], value), self.equals(self.high[root], value)
-                self._memo[key] = self.node(self.variable[root], low, high)
-        return self._memo[key]
-
-    def values(self, root: Diagram) -> list[Any]:
-        """All values the function can take, each once, in the order of a walk that tries `holds` first."""
+    def values(self, root: Diagram, leaves_from: int = LEAF) -> list[Any]:
+        """All values the function can take (see `relabel`), each once, by a search that tries `holds` first."""
         seen: dict[Diagram, None] = {}
         stack = [root]
         while stack:
             r = stack.pop()
             if r not in seen:
                 seen[r] = None
-                if not self.is_leaf(r):
+                if self.variable[r] < leaves_from:
                     stack += [self.low[r], self.high[r]]
-        return [self.low[r] for r in seen if self.is_leaf(r)]
+        return [self.low[r] if leaves_from == LEAF else r for r in seen if self.variable[r] >= leaves_from]
+
+    def equals(self, root: Diagram, value: Hashable) -> Diagram:
+        """Where the function has this value."""
+        return self.combine(("equals", value), lambda x: x == value, root)
 
     def cover(self, lower: Diagram, upper: Diagram) -> list[Cube]:
         """Few short cubes whose disjunction lies between two yes-or-no functions (irredundant sum of products)."""
         return self._cover(lower, upper)[0]
 
     def _cover(self, lower: Diagram, upper: Diagram) -> tuple[list[Cube], Diagram]:
+        """The cubes, and their disjunction: those that need the first variable to hold or to fail, and the rest."""
         if lower == 0:
             return [], 0
         if upper == 1:
             return [()], 1
         if (lower, upper) not in self._covers:
-            self._covers[lower, upper] = self._split_cover(lower, upper)
+            variable = min(self.variable[lower], self.variable[upper])
+            (lower_0, lower_1), (upper_0, upper_1) = self.split(lower, variable), self.split(upper, variable)
+            cubes_0, covered_0 = self._cover(self.both(lower_0, self.negate(upper_1)), upper_0)
+            cubes_1, covered_1 = self._cover(self.both(lower_1, self.negate(upper_0)), upper_1)
+            rest_0 = self.both(lower_0, self.negate(covered_0))
+            rest_1 = self.both(lower_1, self.negate(covered_1))
+            cubes, covered = self._cover(self.either(rest_0, rest_1), self.both(upper_0, upper_1))
+            self._covers[lower, upper] = (
+                [
+                    *((variable + 1, *cube) for cube in cubes_1),
+                    *cubes,
+                    *((-variable - 1, *cube) for cube in cubes_0),
+                ],
+                self.node(variable, self.either(covered_0, covered), self.either(covered_1, covered)),
+            )
         return self._covers[lower, upper]
 
-    def _split_cover(self, lower: Diagram, upper: Diagram) -> tuple[list[Cube], Diagram]:
-        """Cubes that need the first variable to fail, to hold, and the rest, which do not care."""
-        variable = min(self.variable[lower], self.variable[upper])
-        lower_0, lower_1 = self.split(lower, variable)
-        upper_0, upper_1 = self.split(upper, variable)
-        cubes_0, covered_0 = self._cover(self.both(lower_0, self.negate(upper_1)), upper_0)
-        cubes_1, covered_1 = self._cover(self.both(lower_1, self.negate(upper_0)), upper_1)
-        rest_0 = self.both(lower_0, self.negate(covered_0))
-        rest_1 = self.both(lower_1, self.negate(covered_1))
-        cubes, covered = self._cover(self.either(rest_0, rest_1), self.both(upper_0, upper_1))
-        cubes = [
-            *((variable + 1, *cube) for cube in cubes_1),
-            *cubes,
-            *((-variable - 1, *cube) for cube in cubes_0),
-        ]
-        return cubes, self.node(variable, self.either(covered_0, covered), self.either(covered_1, covered))
 
-
-def possible(diagrams: Diagrams, props: Iterable[int], implies: np.ndarray, excludes: np.ndarray) -> Diagram:
+def possible(diagrams: Diagrams, props: Iterable[int], vocabulary: Vocabulary) -> Diagram:
     """Which labels can occur, as far as implications and exclusions between the given propositions tell."""
     props = sorted(props)
     result = 1
     for i in props:
         for j in props:
-            if i != j and implies[i, j]:
+            if i != j and vocabulary.implies[i, j]:
                 result = diagrams.both(result, diagrams.negate(diagrams.conjunction((i + 1, -j - 1))))
-            if i < j and excludes[i, j]:
+            if i < j and vocabulary.excludes[i, j]:
                 result = diagrams.both(result, diagrams.negate(diagrams.conjunction((i + 1, j + 1))))
     return result
 
 
-# Deterministic automata over labels, one decision diagram a state: what English and LTLf are compiled through.
-
-MOST_STATES: Final = 127
-"""States are stored in a signed byte."""
 IMPOSSIBLE: Final = -1
 """Where a step leads on labels that cannot occur: guards may or may not cover them."""
 
@@ -216,108 +204,72 @@ class Automaton:
     outcome: tuple[int, ...]
 
     def successors(self, u: int) -> list[int]:
-        """The states that one possible label leads to from a running state."""
+        """The states that one possible label leads to from a running state; none from others."""
+        if self.outcome[u] != RUNNING:
+            return []
         return [v for v in self.diagrams.values(self.step[u]) if v != IMPOSSIBLE]
+
+    @property
+    def can_accept(self) -> bool:
+        """Whether some possible labels lead to acceptance."""
+        found = [0]
+        for u in found:
+            found += [v for v in self.successors(u) if v not in found]
+        return any(self.outcome[u] == ACCEPTED for u in found)
 
 
 def minimise(automaton: Automaton) -> Automaton:
-    """The smallest automaton with the same outcomes, its states numbered as a walk in breadth meets them."""
-    group = list(automaton.outcome)
-    while True:
-        refined = _refine(automaton, group)
-        if len(set(refined)) == len(set(group)):
-            return _merge(automaton, group)
-        group = refined
-
-
-def _refine(automaton: Automaton, group: list[int]) -> list[int]:
-    """Tell apart those states of a group that some label leads to different groups."""
-    steps = automaton.diagrams.relabel(automaton.step, lambda v: IMPOSSIBLE if v == IMPOSSIBLE else group[v])
-    numbers: dict[tuple[int, int], int] = {}
-    return [
-        numbers.setdefault((g, s if outcome == RUNNING else 0), len(numbers))
-        for g, s, outcome in zip(group, steps, automaton.outcome, strict=True)
-    ]
-
-
-def _merge(automaton: Automaton, group: list[int]) -> Automaton:
-    """One state a group; only those that can be reached."""
-    diagrams = automaton.diagrams
-    number = {group[0]: 0}
-    members = [0]
+    """The smallest automaton with the same outcomes, its states numbered in breadth-first order."""
+    diagrams, outcome = automaton.diagrams, automaton.outcome
+    group, count = list(outcome), 0
+    while len(set(group)) != count:  # tell apart states of a group that some label leads to different groups
+        count = len(set(group))
+        steps = diagrams.relabel(automaton.step, lambda v: IMPOSSIBLE if v == IMPOSSIBLE else group[v])  # noqa: B023
+        numbers: dict[tuple[int, int], int] = {}
+        group = [
+            numbers.setdefault((g, s if o == RUNNING else 0), len(numbers))
+            for g, s, o in zip(group, steps, outcome, strict=True)
+        ]
+    number, members = {group[0]: 0}, [0]
     for u in members:
-        if automaton.outcome[u] == RUNNING:
-            for v in automaton.successors(u):
-                if group[v] not in number:
-                    number[group[v]] = len(members)
-                    members.append(v)
-    outcome = tuple(automaton.outcome[u] for u in members)
-    ongoing = [automaton.step[u] if o == RUNNING else diagrams.leaf(u) for u, o in zip(members, outcome, strict=True)]
-    steps = diagrams.relabel(ongoing, lambda v: IMPOSSIBLE if v == IMPOSSIBLE else number[group[v]])
-    return Automaton(diagrams, tuple(steps), outcome)
+        for v in automaton.successors(u):
+            if group[v] not in number:
+                number[group[v]] = len(members)
+                members.append(v)
+    kept = [automaton.step[u] if outcome[u] == RUNNING else diagrams.leaf(u) for u in members]
+    steps = diagrams.relabel(kept, lambda v: IMPOSSIBLE if v == IMPOSSIBLE else number[group[v]])
+    return Automaton(diagrams, tuple(steps), tuple(outcome[u] for u in members))
 
 
-def accepts(automaton: Automaton) -> bool:
-    """Whether some possible labels lead to acceptance."""
-    agenda = [0]
-    for u in agenda:
-        if automaton.outcome[u] == RUNNING:
-            agenda += [v for v in automaton.successors(u) if v not in agenda]
-    return any(automaton.outcome[u] == ACCEPTED for u in agenda)
-
-
-def to_transitions(automaton: Automaton) -> list[Transition]:
-    """The edges, few and short. 1 is the reward into acceptance, else 0."""
+def to_task(automaton: Automaton) -> Task:
+    """The automaton as a flat task: few and short guards, reward 1 into acceptance. Terminal states come last."""
+    diagrams = automaton.diagrams
     names = {u: {ACCEPTED: ACCEPT, REJECTED: REJECT}.get(o, u) for u, o in enumerate(automaton.outcome)}
-    return [
-        Transition(u, names[v], cube, float(automaton.outcome[v] == ACCEPTED))
-        for u, outcome in enumerate(automaton.outcome)
-        if outcome == RUNNING
-        for v, cubes in _guards(automaton, u)
-        for cube in cubes
-    ]
+    edges = []
+    for u, step in enumerate(automaton.step):
+        for v in automaton.successors(u):
+            if v != u:
+                taken = diagrams.equals(step, v)
+                cubes = diagrams.cover(taken, diagrams.either(taken, diagrams.equals(step, IMPOSSIBLE)))
+                edges += [Edge(u, names[v], cube, float(automaton.outcome[v] == ACCEPTED)) for cube in cubes]
+    return Task((machine_without_gaps(edges),))
 
 
-def _guards(automaton: Automaton, u: int) -> Iterator[tuple[int, list[Cube]]]:
-    """Every other state that one label leads to, with cubes that cover those labels and perhaps impossible ones."""
-    diagrams, step = automaton.diagrams, automaton.step[u]
-    impossible = diagrams.equals(step, IMPOSSIBLE)
-    for v in automaton.successors(u):
-        if v != u:
-            taken = diagrams.equals(step, v)
-            yield v, diagrams.cover(taken, diagrams.either(taken, impossible))
-
-
-def to_machine(automaton: Automaton) -> RewardMachine:
-    """The automaton as a reward machine; its states keep their order, terminal ones come last."""
-    return build(to_transitions(automaton))
-
-
-def build(edges: Iterable[Transition]) -> RewardMachine:
-    """A machine from edges whose running states may be numbered with gaps."""
+def machine_without_gaps(edges: Iterable[Edge]) -> Machine:
+    """A machine from edges whose running states are numbered with gaps, which are closed."""
     edges = list(edges)
     running = sorted({0} | {u for e in edges for u in (e.source, e.target) if u >= 0})
-    if len(running) + 2 > MOST_STATES:
-        raise AtlasError(f"the task needs {len(running) + 2} states; at most {MOST_STATES} are possible")
-    if running[-1] == len(running) - 1:
-        return machine(edges)
+    if len(running) + 2 > MAX_STATES:
+        raise AtlasError(f"the task needs {len(running) + 2} states; at most {MAX_STATES} are possible")
     number = {u: n for n, u in enumerate(running)} | {ACCEPT: ACCEPT, REJECT: REJECT}
     return machine(e._replace(source=number[e.source], target=number[e.target]) for e in edges)
 
 
-# How automata are put together: one after the other, all, any, the one begun first, again and again, without.
-#
-# All take automata over the same pool of diagrams. Part automata keep their meaning: accepted once, they stay so.
+# How automata are put together
 
 
-def moment(diagrams: Diagrams, guard: Diagram) -> Automaton:
-    """Wait until a guard holds."""
-    step = diagrams.choose(guard, diagrams.leaf(1), diagrams.leaf(0))
-    return Automaton(diagrams, (step, diagrams.leaf(1)), (RUNNING, ACCEPTED))
-
-
-def rises(diagrams: Diagrams, guard: Diagram, times: int) -> Automaton:
-    """Wait until a guard has become true several times, falling in between."""
+def moment(diagrams: Diagrams, guard: Diagram, times: int = 1) -> Automaton:
+    """Wait until a guard holds; or until it has become true several times, falling in between."""
     steps = []
     for u in range(2 * times - 1):
         awaited = guard if u % 2 == 0 else diagrams.negate(guard)
@@ -328,29 +280,35 @@ def rises(diagrams: Diagrams, guard: Diagram, times: int) -> Automaton:
 
 def then(parts: Sequence[Automaton]) -> Automaton:
     """One after the other: each part begins with the label after the one that completed the part before."""
-    diagrams = parts[0].diagrams
-    starts = [sum(len(p.step) for p in parts[:n]) for n in range(len(parts) + 1)]
     steps: list[Diagram] = []
     outcome: list[int] = []
     for n, part in enumerate(parts):
-        last = n == len(parts) - 1
-
-        def place(v: int, part: Automaton = part, n: int = n, last: bool = last) -> int:
-            return starts[n + 1] if part.outcome[v] == ACCEPTED and not last else starts[n] + v
-
-        steps += diagrams.relabel(part.step, place)
+        start, end, last = len(steps), len(steps) + len(part.step), n == len(parts) - 1
+        place = {v: end if o == ACCEPTED and not last else start + v for v, o in enumerate(part.outcome)}
+        steps += part.diagrams.relabel(part.step, place.__getitem__)
         outcome += part.outcome
-    return Automaton(diagrams, tuple(steps), tuple(outcome))
+    return Automaton(parts[0].diagrams, tuple(steps), tuple(outcome))
 
 
-def product(parts: Sequence[Automaton], judge: Callable[[list[int]], int]) -> Automaton:
-    """All parts side by side on the same labels; `judge` makes one outcome of theirs."""
+def all_of(parts: Sequence[Automaton]) -> Automaton:
+    """In any order; what several ask for may happen at one moment."""
+    return _product(parts, decisive=REJECTED, common=ACCEPTED)
+
+
+def any_of(parts: Sequence[Automaton]) -> Automaton:
+    """Whichever is done first."""
+    return _product(parts, decisive=ACCEPTED, common=REJECTED)
+
+
+def _product(parts: Sequence[Automaton], decisive: int, common: int) -> Automaton:
+    """All parts side by side on the same labels: one `decisive` outcome decides, `common` must be that of all."""
     diagrams = parts[0].diagrams
     states: list[tuple[int, ...]] = [(0,) * len(parts)]
     number = {states[0]: 0}
     steps, outcome = [], []
     for state in states:
-        outcome.append(judge([part.outcome[u] for part, u in zip(parts, state, strict=True)]))
+        ends = [part.outcome[u] for part, u in zip(parts, state, strict=True)]
+        outcome.append(decisive if decisive in ends else common if set(ends) == {common} else RUNNING)
         if outcome[-1] != RUNNING:
             steps.append(diagrams.leaf(number[state]))
             continue
@@ -359,30 +317,8 @@ def product(parts: Sequence[Automaton], judge: Callable[[list[int]], int]) -> Au
             if successor not in number:
                 number[successor] = len(states)
                 states.append(successor)
-        steps += diagrams.relabel([joint], lambda s: number[s])
+        steps += diagrams.relabel([joint], number.__getitem__)
     return Automaton(diagrams, tuple(steps), tuple(outcome))
-
-
-def all_of(parts: Sequence[Automaton]) -> Automaton:
-    """In any order; what several ask for may happen at one moment."""
-
-    def judge(outcomes: list[int]) -> int:
-        if REJECTED in outcomes:
-            return REJECTED
-        return ACCEPTED if all(o == ACCEPTED for o in outcomes) else RUNNING
-
-    return product(parts, judge)
-
-
-def any_of(parts: Sequence[Automaton]) -> Automaton:
-    """Whichever is done first."""
-
-    def judge(outcomes: list[int]) -> int:
-        if ACCEPTED in outcomes:
-            return ACCEPTED
-        return REJECTED if all(o == REJECTED for o in outcomes) else RUNNING
-
-    return product(parts, judge)
 
 
 def first_begun(parts: Sequence[Automaton]) -> Automaton:
@@ -394,9 +330,9 @@ def first_begun(parts: Sequence[Automaton]) -> Automaton:
         moved = [start + v for start, v in zip(starts, targets, strict=True) if v != 0]
         return moved[0] if len(moved) == 1 else 0
 
-    steps = [diagrams.combine(f"choose {starts}", choose, *(part.step[0] for part in parts))]
+    steps = [diagrams.combine(("choose", *starts), choose, *(part.step[0] for part in parts))]
     for start, part in zip(starts, parts, strict=True):
-        steps += diagrams.relabel(part.step, functools.partial(operator.add, start))
+        steps += diagrams.relabel(part.step, start.__add__)
     return Automaton(diagrams, tuple(steps), (RUNNING, *(o for part in parts for o in part.outcome)))
 
 

@@ -1,26 +1,30 @@
-"""Look for mistakes in a task: guards that cannot hold or hold at once, dead ends, acceptance out of reach."""
+"""What can hold at once; from that, which tasks are equal and what is wrong with one. Exact, for one task at a time.
+
+Labels are sets of propositions that contain all they imply and no two that exclude each other. Since both facts are
+about pairs, the smallest label with some propositions is unique, and a conjunction is checked by building it.
+"""
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from itertools import combinations, product
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from atlas.errors import AtlasError
-from atlas.tasks import hrm, rm
-from atlas.tasks.flatten import flatten, flatten_with_stacks
-from atlas.tasks.hrm import Hierarchy
-from atlas.tasks.names import literal_names, machine_name, state_name
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, RewardMachine, Transition
-from atlas.vocabulary import Vocabulary
-
-# What can hold at once, given what the propositions imply and exclude; and from that: which machines are equal, what
-# can be reached, what is the smallest equal machine. Plain Python: exact, for one task at a time.
-#
-# Labels are sets of propositions that contain all they imply and no two that exclude each other. Since both facts are
-# about pairs, the smallest label with some propositions is unique, and a conjunction is checked by building it.
+from atlas.tasks.machine import (
+    NO_CALL,
+    Machine,
+    Task,
+    flatten_with_stacks,
+    hierarchy,
+    holds,
+    literal_names,
+    machine_name,
+    state_name,
+)
+from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
 
 Guard = Sequence[int]
 """Signed literals, all of which must hold."""
@@ -32,19 +36,11 @@ class Theory:
     """What propositions imply and exclude. Without a vocabulary every set of propositions is a label."""
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
-        self._vocabulary = vocabulary
-        self.implied = functools.cache(self._implied)
-        self.excluded = functools.cache(self._excluded)
+        def row(table: np.ndarray, prop: int) -> Label:
+            return frozenset(np.flatnonzero(table[prop]).tolist())
 
-    def _implied(self, prop: int) -> Label:
-        if self._vocabulary is None:
-            return frozenset({prop})
-        return frozenset(np.nonzero(self._vocabulary.implies[prop])[0].tolist())
-
-    def _excluded(self, prop: int) -> Label:
-        if self._vocabulary is None:
-            return frozenset()
-        return frozenset(np.nonzero(self._vocabulary.excludes[prop])[0].tolist())
+        self.implied = functools.cache(lambda p: frozenset({p}) if vocabulary is None else row(vocabulary.implies, p))
+        self.excluded = functools.cache(lambda p: frozenset() if vocabulary is None else row(vocabulary.excludes, p))
 
     def smallest(self, literals: Iterable[int]) -> Label | None:
         """The smallest label on which all literals hold; None if there is none."""
@@ -70,11 +66,6 @@ class Theory:
         return self.find(literals, [guard]) is None
 
 
-def holds(guard: Guard, label: Label) -> bool:
-    """Whether a conjunction of signed literals holds on a label."""
-    return all((abs(literal) - 1 in label) == (literal > 0) for literal in guard)
-
-
 class Move(NamedTuple):
     """One thing that can happen in a state: on which labels, where it leads, what it pays."""
 
@@ -85,144 +76,45 @@ class Move(NamedTuple):
     reward: float
 
 
-class Machine:
-    """A flat machine as plain Python. Hierarchies are flattened."""
+def moves(machine: Machine, state: int) -> Iterator[Move]:
+    """Each edge where no earlier one holds, then staying where none does."""
+    guards = tuple(edge.literals for edge in machine.leaving[state])
+    for place, edge in enumerate(machine.leaving[state]):
+        yield Move(edge.literals, guards[:place], edge.target, edge.reward)
+    yield Move((), guards, state, 0.0)
 
-    def __init__(self, task: RewardMachine | Hierarchy) -> None:
-        flat = flatten(task) if isinstance(task, Hierarchy) else task
-        self.outcome = [int(o) for o in np.asarray(flat.outcome)]
-        self.leaving: list[list[Transition]] = [[] for _ in self.outcome]
-        for edge in rm.transitions(flat):
-            self.leaving[edge.source].append(edge)
 
-    def moves(self, state: int) -> Iterator[Move]:
-        """Each edge where no earlier one holds, then staying where none does."""
-        if self.outcome[state] == RUNNING:
-            guards = tuple(edge.literals for edge in self.leaving[state])
-            for place, edge in enumerate(self.leaving[state]):
-                yield Move(edge.literals, guards[:place], edge.target, edge.reward)
-            yield Move((), guards, state, 0.0)
-        else:
-            yield Move((), (), state, 0.0)
-
-    def reachable(self, theory: Theory) -> list[int]:
-        """The states that some labels lead to, in the order of a search in breadth."""
-        found = [0]
-        for state in found:
-            for move in self.moves(state):
-                if move.target not in found and theory.find(move.literals, move.refuted) is not None:
-                    found.append(move.target)
-        return found
+# Equality
 
 
 def difference(
-    one: RewardMachine | Hierarchy,
-    other: RewardMachine | Hierarchy,
-    vocabulary: Vocabulary | None = None,
-    rewards: bool = True,
+    one: Task, other: Task, vocabulary: Vocabulary | None = None, rewards: bool = True
 ) -> list[Label] | None:
     """A shortest sequence of labels that tells two tasks apart by outcome (and reward); None if they are equal."""
-    left, right, theory = Machine(one), Machine(other), Theory(vocabulary)
-    if left.outcome[0] != right.outcome[0]:
+    left, right, theory = one.flat, other.flat, Theory(vocabulary)
+    if left.outcomes[0] != right.outcomes[0]:
         return []
-    before: dict[tuple[int, int], tuple[tuple[int, int], Label] | None] = {(0, 0): None}
+    labels_to: dict[tuple[int, int], list[Label]] = {(0, 0): []}
     for pair in (todo := [(0, 0)]):
-        for label, here, there in _joint_moves(left, pair[0], right, pair[1], theory):
-            after = (here.target, there.target)
-            pays_alike = here.reward == there.reward or not rewards
-            if left.outcome[after[0]] != right.outcome[after[1]] or not pays_alike:
-                return [*_labels_to(pair, before), label]
-            if after not in before:
-                before[after] = (pair, label)
+        for here, there in product(moves(left, pair[0]), moves(right, pair[1])):
+            label = theory.find([*here.literals, *there.literals], [*here.refuted, *there.refuted])
+            if label is None:
+                continue
+            after, labels = (here.target, there.target), [*labels_to[pair], label]
+            if left.outcomes[after[0]] != right.outcomes[after[1]] or (rewards and here.reward != there.reward):
+                return labels
+            if after not in labels_to:
+                labels_to[after] = labels
                 todo.append(after)
     return None
 
 
-def _joint_moves(left: Machine, u: int, right: Machine, v: int, theory: Theory) -> Iterator[tuple[Label, Move, Move]]:
-    """What can happen in two states on one label, with such a label."""
-    there_moves = list(right.moves(v))
-    for here in left.moves(u):
-        for there in there_moves:
-            label = theory.find([*here.literals, *there.literals], [*here.refuted, *there.refuted])
-            if label is not None:
-                yield label, here, there
-
-
-def _labels_to(
-    pair: tuple[int, int], before: dict[tuple[int, int], tuple[tuple[int, int], Label] | None]
-) -> list[Label]:
-    labels: list[Label] = []
-    while (step := before[pair]) is not None:
-        pair, label = step
-        labels.insert(0, label)
-    return labels
-
-
-def equivalent(
-    one: RewardMachine | Hierarchy,
-    other: RewardMachine | Hierarchy,
-    vocabulary: Vocabulary | None = None,
-    rewards: bool = True,
-) -> bool:
+def equivalent(one: Task, other: Task, vocabulary: Vocabulary | None = None, rewards: bool = True) -> bool:
     """Whether two tasks end alike (and pay alike) on every sequence of labels."""
     return difference(one, other, vocabulary, rewards) is None
 
 
-def minimise(task: RewardMachine | Hierarchy, vocabulary: Vocabulary | None = None) -> RewardMachine:
-    """The equal flat machine with the fewest states, without edges that can never be taken or change nothing."""
-    machine, theory = Machine(task), Theory(vocabulary)
-    states = machine.reachable(theory)
-    group = dict.fromkeys(states, 0) | {u: machine.outcome[u] for u in states}
-    while True:
-        finer = _refine(machine, states, group, theory)
-        if len(set(finer.values())) == len(set(group.values())):
-            return _quotient(machine, states, finer, theory)
-        group = finer
-
-
-def _refine(machine: Machine, states: list[int], group: dict[int, int], theory: Theory) -> dict[int, int]:
-    """Split groups of states until all in one move to the same groups, by one step."""
-    leaders: list[int] = []
-    finer: dict[int, int] = {}
-    for u in states:
-        alike = (i for i, v in enumerate(leaders) if group[u] == group[v] and _alike(machine, u, v, group, theory))
-        finer[u] = next(alike, len(leaders))
-        if finer[u] == len(leaders):
-            leaders.append(u)
-    return finer
-
-
-def _alike(machine: Machine, u: int, v: int, group: dict[int, int], theory: Theory) -> bool:
-    return all(
-        group[here.target] == group[there.target] and here.reward == there.reward
-        for _, here, there in _joint_moves(machine, u, machine, v, theory)
-    )
-
-
-def _quotient(machine: Machine, states: list[int], group: dict[int, int], theory: Theory) -> RewardMachine:
-    """One state for each group, with the edges of its first member."""
-    first = {group[u]: u for u in reversed(states)}
-    edges: list[Transition] = []
-    for number, u in sorted(first.items()):
-        leaving: list[Transition] = []
-        for move in reversed(list(machine.moves(u))):
-            if theory.find(move.literals, move.refuted) is not None:
-                edge = Transition(number, group[move.target], move.literals, move.reward)
-                leaving = leaving if _is_idle(edge, leaving, theory) else [edge, *leaving]
-        edges += leaving
-    ended = {
-        outcome: [g for g, u in first.items() if machine.outcome[u] == outcome] for outcome in (ACCEPTED, REJECTED)
-    }
-    return rm.machine(edges, ended[ACCEPTED], ended[REJECTED])
-
-
-def _is_idle(edge: Transition, later: list[Transition], theory: Theory) -> bool:
-    """Whether an edge is as good as staying: it changes nothing and keeps no later edge from being taken."""
-    stays = edge.target == edge.source and edge.reward == 0.0
-    return stays and all(theory.smallest([*edge.literals, *other.literals]) is None for other in later)
-
-
-# Look for mistakes in a task: guards that cannot hold or hold at once, dead ends, acceptance out of reach.
+# Mistakes
 
 
 @dataclass(frozen=True)
@@ -233,107 +125,89 @@ class Finding:
     sentence: str
 
 
-def check(task: RewardMachine | Hierarchy, vocabulary: Vocabulary) -> list[Finding]:
+def check(task: Task, vocabulary: Vocabulary) -> list[Finding]:
     """All findings, errors first. A task without errors is deterministic and can be accepted."""
-    if isinstance(task, Hierarchy):
-        try:
-            hrm.check_calls(np.asarray(task.call), int(task.root))
-            flat, stacks = flatten_with_stacks(task)
-        except AtlasError as error:
-            return [Finding("error", str(error))]
-        nodes = [stack.node for stack in stacks]
-    else:
-        flat, nodes = task, [(0, u) for u in range(task.size.states)]
-    checks = _Checks(task, flat, nodes, vocabulary)
+    try:
+        hierarchy(task.machines, task.root)  # calls may be cyclic where a task came from arrays
+        flat, stacks = flatten_with_stacks(task)
+    except AtlasError as error:
+        return [Finding("error", str(error))]
+    nodes = [stack.node for stack in stacks]
+    if task.is_flat:
+        flat, nodes = task, [(0, u) for u in range(len(task.flat.outcomes))]
+    checks = _Checks(task, flat.flat, nodes, vocabulary)
     found = dict.fromkeys([*checks.guards(), *checks.overlaps(), *checks.ways(), *checks.rushes()])
     return sorted(found, key=lambda finding: finding.level)
 
 
 class _Checks:
-    def __init__(self, task: Any, flat: RewardMachine, nodes: list[tuple[int, int]], vocabulary: Vocabulary) -> None:
-        self.task, self.nodes = task, nodes
-        self.machine, self.theory, self.names = Machine(flat), Theory(vocabulary), vocabulary.names
+    def __init__(self, task: Task, flat: Machine, nodes: list[tuple[int, int]], vocabulary: Vocabulary) -> None:
+        self.task, self.flat, self.nodes = task, flat, nodes
+        self.theory, self.names = Theory(vocabulary), vocabulary.names
 
     def state(self, u: int) -> str:
         """How a state of the flat form is called."""
-        outcome = self.machine.outcome[u]
-        machine, state = self.nodes[u] if outcome == RUNNING and u < len(self.nodes) else (0, u)
-        return self.place(machine, state, outcome)
+        ended = self.flat.outcomes[u] != RUNNING
+        return self.flat.name(u) if ended or u >= len(self.nodes) else self.place(*self.nodes[u])
 
-    def place(self, machine: int, state: int, outcome: int) -> str:
-        prefix = f"{machine_name(machine)}:" if isinstance(self.task, Hierarchy) and outcome == RUNNING else ""
-        return prefix + state_name(state, outcome)
+    def place(self, number: int, state: int) -> str:
+        """How a running state is called."""
+        return ("" if self.task.is_flat else f"{machine_name(number)}:") + state_name(state, RUNNING)
 
-    def guard(self, literals: Any) -> str:
+    def guard(self, literals: Guard) -> str:
         return " & ".join(literal_names(literals, self.names)) or "true"
-
-    def edges(self) -> Iterator[tuple[str, Transition]]:
-        """Every edge of every machine, and how it is called."""
-        if isinstance(self.task, Hierarchy):
-            machines = hrm.arranged(self.task)
-        else:
-            machines = [(self.machine.leaving, self.machine.outcome)]
-        for number, (leaving, outcome) in enumerate(machines):
-            for edge in (edge for edges in leaving for edge in edges):
-                target = state_name(edge.target, outcome[edge.target])
-                yield f"{self.place(number, edge.source, RUNNING)} -> {target}", edge
 
     def guards(self) -> Iterator[Finding]:
         """Guards that never hold, and those that always do."""
-        for name, edge in self.edges():
-            if self.theory.smallest(edge.literals) is None:
-                yield Finding("warning", f"the guard of {name} can never hold: {self.guard(edge.literals)}")
-            if not edge.literals and edge.call == UNUSED:
-                yield Finding("warning", f"the guard of {name} always holds: it has no literals")
+        for number, machine in enumerate(self.task.machines):
+            for edge in machine.edges:
+                name = f"{self.place(number, edge.source)} -> {machine.name(edge.target)}"
+                if self.theory.smallest(edge.literals) is None:
+                    yield Finding("warning", f"the guard of {name} can never hold: {self.guard(edge.literals)}")
+                if not edge.literals and edge.call == NO_CALL:
+                    yield Finding("warning", f"the guard of {name} always holds: it has no literals")
 
     def overlaps(self) -> Iterator[Finding]:
         """Two edges out of one state that one label satisfies."""
-        for u, leaving in enumerate(self.machine.leaving):
+        for u, leaving in enumerate(self.flat.leaving):
             for one, other in combinations(leaving, 2):
                 differ = one.target != other.target or one.reward != other.reward
-                label = self.theory.smallest([*one.literals, *other.literals])
-                if differ and label is not None:
+                if differ and self.theory.smallest([*one.literals, *other.literals]) is not None:
                     ways = (f"{self.guard(e.literals)} (to {self.state(e.target)})" for e in (one, other))
                     sentence = f"{self.state(u)} is not deterministic: {' and '.join(ways)} can hold at once"
                     yield Finding("error", sentence)
 
     def ways(self) -> Iterator[Finding]:
         """Acceptance out of reach, and states that cannot be reached or left for it."""
-        reached = self.machine.reachable(self.theory)
-        if self.machine.outcome[0] != RUNNING:
+        outcomes = self.flat.outcomes
+        successors: dict[int, list[int]] = {}
+        for u in (reached := [0]):
+            possible = (m for m in moves(self.flat, u) if self.theory.find(m.literals, m.refuted) is not None)
+            successors[u] = [move.target for move in possible]
+            reached += dict.fromkeys(v for v in successors[u] if v not in reached)
+        if outcomes[0] != RUNNING:
             yield Finding("warning", f"the task is over before it starts: its initial state is {self.state(0)}")
-        if not any(self.machine.outcome[u] == ACCEPTED for u in reached):
+        hopeful = {u for u in reached if outcomes[u] == ACCEPTED}
+        if not hopeful:
             yield Finding("error", "no labels lead to acceptance")
             return
-        hopeful = self.hopeful(reached)
+        while more := {u for u in reached if hopeful.intersection(successors[u])} - hopeful:
+            hopeful |= more
         for u in reached:
-            if self.machine.outcome[u] == RUNNING and u not in hopeful:
+            if outcomes[u] == RUNNING and u not in hopeful:
                 yield Finding("warning", f"from {self.state(u)} acceptance can no longer be reached")
-        used = {0} | {e.source for edges in self.machine.leaving for e in edges}
-        for u in sorted(used - set(reached)):
+        for u in sorted({0, *(edge.source for edge in self.flat.edges)} - set(reached)):
             yield Finding("warning", f"no labels lead to {self.state(u)}")
-
-    def hopeful(self, reached: list[int]) -> set[int]:
-        """The states from which some labels lead to acceptance."""
-        found = {u for u in reached if self.machine.outcome[u] == ACCEPTED}
-        while True:
-            more = {u for u in reached if any(move.target in found for move in self.possible(u))}
-            if more <= found:
-                return found
-            found |= more
-
-    def possible(self, u: int) -> Iterator[Any]:
-        return (m for m in self.machine.moves(u) if self.theory.find(m.literals, m.refuted) is not None)
 
     def rushes(self) -> Iterator[Finding]:
         """Steps that the label which led to them always makes as well."""
-        for leaving in self.machine.leaving:
-            for edge in leaving:
-                for after in self.machine.leaving[edge.target]:
-                    possible = self.theory.smallest(edge.literals) is not None
-                    if possible and edge.target != edge.source and self.theory.entails(edge.literals, after.literals):
-                        yield Finding(
-                            "warning",
-                            f"{self.guard(after.literals)} (from {self.state(after.source)} to "
-                            f"{self.state(after.target)}) holds whenever {self.guard(edge.literals)} led there",
-                        )
+        for edge in self.flat.edges:
+            if edge.target == edge.source or self.theory.smallest(edge.literals) is None:
+                continue
+            for after in self.flat.leaving[edge.target]:
+                if self.theory.entails(edge.literals, after.literals):
+                    yield Finding(
+                        "warning",
+                        f"{self.guard(after.literals)} (from {self.state(after.source)} to "
+                        f"{self.state(after.target)}) holds whenever {self.guard(edge.literals)} led there",
+                    )

@@ -1,257 +1,332 @@
-"""Drawings of machines: SVG, pictures and terminal text share one layout and one way to label edges.
+"""Tasks as drawings and as text for terminals.
 
-Guards are rows of icons and words, negated ones in red and struck through. Negations that only keep sibling edges apart
-(each sampled guard has them) are left out and a line below says so; tooltips tell the whole guard.
+Guards are rows of signs and words, negated ones in red and struck through. Negations that only keep sibling edges apart
+(each sampled guard has them) are left out, and a line below says so; tooltips tell the whole guard.
 """
 
-import dataclasses
 import math
-from collections.abc import Collection
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 import numpy as np
-from PIL import Image
+from rich.text import Text as TerminalText
 
-from atlas.tasks.explain import Words
-from atlas.tasks.icons import ICONS, IconTable, Sign, draw_sign, sign_of, sign_width
-from atlas.tasks.layout import Link, arrange
-from atlas.tasks.names import machine_name
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, UNUSED, Transition
-from atlas.tasks.shapes import (
-    Box,
+from atlas.show.canvas import (
+    BAD,
+    EDGE,
+    GOOD,
+    INK,
+    LINE,
+    LIT,
+    PAGE,
+    PALE,
+    SOFT,
     Circle,
-    Curve,
+    Drawing,
     Group,
-    Ink,
     Line,
     Point,
     Polygon,
+    Rectangle,
     Shape,
+    Signs,
     Text,
     text_width,
-    to_image,
-    to_svg,
-)  # fmt: skip
-from atlas.tasks.view import Machine, view
-from atlas.vocabulary import Vocabulary
+)
+from atlas.tasks.explain import Words
+from atlas.tasks.machine import NO_CALL, Edge, Machine, Node, Task, machine_name
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
-RADIUS, ICON, ROW, PADDING, MARGIN = 19.0, 18.0, 25.0, 6.0, 18.0
-INK, SOFT, RED, GREEN, LIGHT = "#212529", "#868e96", "#e03131", "#2f9e44", "#fff3bf"
+RADIUS, ICON, ROW, PADDING, MARGIN = 19.0, 19.0, 25.0, 6.0, 18.0
+NODE: Final = (2 * RADIUS + 4, 2 * RADIUS + 4)
+"""The room of a state."""
+ACROSS, ALONG = 40.0, 12.0
+"""Room between columns, and between the items of one."""
 WORDS, SMALL = 11.0, 10.0
-HIDDEN = "Negations that only keep the edges of a state apart are not shown."
-
-Place = int | tuple[int, int]
-"""A current state: its number, or (machine, state) in a hierarchy."""
-
-
-class _Row(NamedTuple):
-    """One literal of a guard."""
-
-    sign: Sign | None
-    words: str
-    negated: bool
-
-    @property
-    def width(self) -> float:
-        icons = sign_width(self.sign, ICON) + 6 if self.sign else 0.0
-        return icons + text_width(self.words, WORDS)
+"""Sizes of text."""
+_TERMINAL_COLOURS: Final = {"purple": "magenta", "gray": "bright_black"}
+"""What terminals call colours, where they differ."""
+HIDDEN: Final = "Negations that only keep the edges of a state apart are not shown."
 
 
-class _Label(NamedTuple):
-    """What stands on an edge."""
-
-    rows: tuple[_Row, ...]
-    call: str
-    reward: str
-    title: str
-
-    @property
-    def size(self) -> Point:
-        rows = [row.width for row in self.rows] or [text_width("always", WORDS)]
-        call = text_width(self.call, WORDS) + 10 if self.call else 0.0
-        reward = text_width(self.reward, SMALL) + 8 if self.reward else 0.0
-        return (max(rows) + call + reward + 2 * PADDING, ROW * max(1, len(self.rows)) + 4)
-
-
-def svg_task(task: Any, vocabulary: Vocabulary, current: Place | None = None, icons: IconTable = ICONS) -> str:
-    """The task as an SVG document; `current` is highlighted."""
-    shapes, size = _drawing(task, vocabulary, current, icons)
-    return to_svg(shapes, size)
-
-
-def draw_task(
-    task: Any, vocabulary: Vocabulary, current: Place | None = None, scale: float = 2.0, icons: IconTable = ICONS
-) -> Image.Image:
-    """The task as a picture; `current` is highlighted."""
-    shapes, size = _drawing(task, vocabulary, current, icons)
-    return to_image(shapes, size, scale)
-
-
-def _drawing(task: Any, vocabulary: Vocabulary, current: Place | None, icons: IconTable) -> tuple[list[Shape], Point]:
-    """All machines below each other, the root first."""
-    seen = view(task)
-    order = [seen.root, *(m for m in range(len(seen.machines)) if m != seen.root)]
-    shapes: list[Shape] = []
-    width, y = 0.0, MARGIN
-    for m in order:
-        if not seen.is_flat:
-            title = machine_name(m) + (" (root)" if m == seen.root else "")
-            shapes.append(Text((MARGIN, y + 8), title, 13, INK, bold=True, centred=False))
-            y += 24
-        at = current if seen.is_flat else current[1] if isinstance(current, tuple) and current[0] == m else None
-        drawn, size = _machine(seen.machines[m], vocabulary, at, icons, m == seen.root)
-        shapes += [_moved(shape, MARGIN, y) for shape in drawn]
-        width, y = max(width, size[0]), y + size[1] + MARGIN
-    if any(hidden_negations(machine, u) for machine in seen.machines for u in machine.running):
-        width = max(width, text_width(HIDDEN, SMALL))
-        shapes.append(Text((MARGIN, y), HIDDEN, SMALL, SOFT, centred=False))
-        y += MARGIN
-    return shapes, (width + 2 * MARGIN, y)
-
-
-def _machine(
-    machine: Machine, vocabulary: Vocabulary, current: Any, icons: IconTable, is_root: bool
-) -> tuple[list[Shape], Point]:
-    states = machine.reachable() + [u for u in machine.outcome if u not in machine.reachable()]
-    number = {u: n for n, u in enumerate(states)}
-    labels = [_label(machine, edge, vocabulary, icons, is_root) for edge in machine.edges]
-    links = [
-        Link(number[edge.source], number[edge.target], label.size)
-        for edge, label in zip(machine.edges, labels, strict=True)
-    ]
-    layout = arrange([(2 * RADIUS + 4, 2 * RADIUS + 4)] * len(states), links)
-    shapes: list[Shape] = []
-    for link, route in zip(links, layout.routes, strict=True):
-        shapes += _edge(route, is_loop=link.source == link.target)
-    for label, centre in zip(labels, layout.labels, strict=True):
-        shapes.append(_draw_label(label, centre))
-    x, y = layout.nodes[0]
-    shapes += _arrow((x - RADIUS - 16, y), (x - RADIUS, y))
-    for u in states:
-        shapes.append(_state(machine, u, layout.nodes[number[u]], is_current=u == current))
-    shapes = [_moved(shape, 16, 2) for shape in shapes]
-    return shapes, (layout.size[0] + 18, layout.size[1] + 4)
-
-
-def hidden_negations(machine: Machine, u: int) -> Collection[int]:
+def _hidden(machine: Machine, u: int) -> set[int]:
     """Literals that only keep the edges of a state apart: negations of what is asked for on its other edges."""
-    edges = machine.leaving(u)
-    asked = {x for edge in edges for x in edge.literals if x > 0}
-    return {-x for x in asked if any(-x in edge.literals for edge in edges)}
+    literals = {x for edge in machine.leaving[u] for x in edge.literals}
+    return {x for x in literals if x < 0 and -x in literals}
 
 
-def shown_literals(machine: Machine, edge: Transition) -> list[int]:
+def _any_hidden(task: Task) -> bool:
+    return any(_hidden(machine, u) for machine in task.machines for u in machine.running)
+
+
+def _shown(machine: Machine, edge: Edge) -> Sequence[int]:
     """The literals of a guard without those that only keep it apart from its siblings."""
-    hidden = hidden_negations(machine, edge.source)
-    return [x for x in edge.literals if x not in hidden] or list(edge.literals)
+    hidden = _hidden(machine, edge.source)
+    return [x for x in edge.literals if x not in hidden] or edge.literals
 
 
-def reward_words(machine: Machine, edge: Transition, is_root: bool) -> str:
+def _reward(machine: Machine, edge: Edge, is_root: bool) -> str:
     """`+0.5` where the reward is not the usual one: 1 into the root's acceptance, else 0."""
-    usual = float(is_root and machine.outcome[edge.target] == ACCEPTED)
+    usual = float(is_root and machine.outcomes[edge.target] == ACCEPTED)
     return "" if edge.reward == usual else f"{np.float32(edge.reward):+g}"
 
 
-def _label(machine: Machine, edge: Transition, vocabulary: Vocabulary, icons: IconTable, is_root: bool) -> _Label:
-    rows = []
-    for x in shown_literals(machine, edge):
-        sign = sign_of(abs(x) - 1, vocabulary, icons)
-        words = sign.words if sign else vocabulary.names[abs(x) - 1].replace("_", " ")
-        rows.append(_Row(sign, ("not " if x < 0 else "") + words, x < 0))
-    call = f"{machine_name(edge.call)} |" if edge.call != UNUSED else ""
-    title = " ".join(filter(None, [call, Words(vocabulary).guard(edge.literals)]))
-    return _Label(tuple(rows), call, reward_words(machine, edge, is_root), title)
+def _root_first(task: Task) -> list[int]:
+    return sorted(range(len(task.machines)), key=lambda m: m != task.root)
 
 
-def _draw_label(label: _Label, centre: Point) -> Group:
-    (x, y), (width, height) = centre, label.size
-    left, top = x - width / 2, y - height / 2
-    shapes: list[Shape] = [Box((left, top), (width, height), 5, Ink(fill="#f8f9fa", stroke="#ced4da", width=1))]
-    at = left + PADDING
-    if label.call:
-        shapes.append(Text((at, y), label.call, WORDS, INK, bold=True, centred=False))
-        at += text_width(label.call, WORDS) + 10
-    for n, row in enumerate(label.rows):
-        shapes += _draw_row(row, (at, top + 2 + ROW * (n + 0.5)))
-    if not label.rows:
-        shapes.append(Text((at, y), "always", WORDS, SOFT, centred=False))
-    if label.reward:
-        room = text_width(label.reward, SMALL)
-        shapes.append(Text((left + width - PADDING - room / 2, y), label.reward, SMALL, GREEN, bold=True))
-    return Group(label.title, tuple(shapes))
+# Drawings
 
 
-def _draw_row(row: _Row, left: Point) -> list[Shape]:
-    x, y = left
+def task_drawing(
+    task: Task, vocabulary: Vocabulary, signs: Signs | None = None, current: Node | None = None
+) -> Drawing:
+    """All machines below each other, the root first; `current` is highlighted. Without signs guards are only words."""
     shapes: list[Shape] = []
-    if row.sign:
-        width = sign_width(row.sign, ICON)
-        shapes += draw_sign(row.sign, left, ICON)
-        if row.negated:
-            shapes.append(Line(((x, y + 0.5 * ICON), (x + width, y - 0.5 * ICON)), Ink(stroke=RED, width=2.2)))
-        x += width + 6
-    return [*shapes, Text((x, y), row.words, WORDS, RED if row.negated else INK, centred=False)]
+    width, y = 0.0, MARGIN
+    for m in _root_first(task):
+        if not task.is_flat:
+            title = machine_name(m) + " (root)" * (m == task.root)
+            shapes.append(Text((MARGIN, y + 8), title, 13, bold=True))
+            y += 24
+        state = current[1] if current is not None and current[0] == m else None
+        drawn = _machine_drawing(task.machines[m], vocabulary, signs, state, m == task.root)
+        shapes.append(Group(drawn.shapes, (MARGIN, y)))
+        width, y = max(width, drawn.size[0]), y + drawn.size[1] + MARGIN
+    if _any_hidden(task):
+        shapes.append(Text((MARGIN, y), HIDDEN, SMALL, SOFT))
+        width, y = max(width, text_width(HIDDEN, SMALL)), y + MARGIN
+    size = (width + 2 * MARGIN, y)
+    return Drawing((Rectangle((0, 0), size, fill=PAGE), *shapes), size)
 
 
-def _state(machine: Machine, u: int, centre: Point, is_current: bool) -> Group:
-    outcome = machine.outcome[u]
-    colour = {ACCEPTED: GREEN, REJECTED: RED}.get(outcome, INK)
-    fill = LIGHT if is_current else "#ffffff"
-    shapes: list[Shape] = [Circle(centre, RADIUS, Ink(fill=fill, stroke=colour, width=3.5 if is_current else 1.8))]
-    if outcome != RUNNING:
-        shapes.append(Circle(centre, RADIUS - 4, Ink(stroke=colour, width=1.5)))
-    shapes.append(Text(centre, machine.name(u), 12, colour, bold=is_current or outcome != RUNNING))
-    meaning = {ACCEPTED: "accepting", REJECTED: "rejecting"}.get(outcome, "initial" if u == 0 else "running")
-    return Group(f"{machine.name(u)}: {meaning}" + (", current" if is_current else ""), tuple(shapes))
+def _machine_drawing(
+    machine: Machine, vocabulary: Vocabulary, signs: Signs | None, current: int | None, is_root: bool
+) -> Drawing:
+    words = Words(vocabulary)
+    labels = [_label(machine, edge, vocabulary, words, signs, is_root) for edge in machine.edges]
+    links = [(edge.source, edge.target) for edge in machine.edges]
+    layout = arrange(len(machine.outcomes), links, [label.size for label in labels])
+    shapes: list[Shape] = []
+    for (source, target), route in zip(links, layout.routes, strict=True):
+        if source == target:
+            (x, y), (lx, ly) = route[0], route[2]
+            shapes.append(_curve([_on_circle((x, y), (lx, ly - 30)), (lx, ly - 5)]))
+            shapes += _arrow([(lx, ly + 5), _on_circle((x, y), (lx, ly + 30))])
+        else:
+            shapes += _arrow([_on_circle(route[0], route[1]), *route[1:-1], _on_circle(route[-1], route[-2])])
+    for label, (x, y) in zip(labels, layout.labels, strict=True):
+        shapes.append(Group(label.shapes, (x - label.size[0] / 2, y - label.size[1] / 2)))
+    x, y = layout.nodes[0]
+    shapes += _arrow([(x - RADIUS - 16, y), (x - RADIUS, y)])
+    for u, outcome in enumerate(machine.outcomes):
+        colour = {ACCEPTED: GOOD, REJECTED: BAD}.get(outcome, INK)
+        lit = u == current
+        disc = Circle(layout.nodes[u], RADIUS, fill=LIT if lit else PAGE, stroke=colour, width=3.5 if lit else 1.8)
+        ring = (Circle(layout.nodes[u], RADIUS - 4, stroke=colour),) if outcome != RUNNING else ()
+        name = Text(layout.nodes[u], machine.name(u), 12, colour, lit or outcome != RUNNING, "middle")
+        meaning = {ACCEPTED: "accepting", REJECTED: "rejecting"}.get(outcome, "initial" if u == 0 else "running")
+        shapes.append(Group((disc, *ring, name), title=f"{machine.name(u)}: {meaning}" + ", current" * lit))
+    return Drawing((Group(tuple(shapes), (16, 2)),), (layout.size[0] + 18, layout.size[1] + 4))
 
 
-def _edge(route: list[Point], is_loop: bool) -> list[Shape]:
-    """The lines of an edge, up to its label and on to its target."""
-    if is_loop:
-        (x, y), (lx, ly) = route[0], route[2]
-        out, back = _on_circle((x, y), (lx, ly - 30)), _on_circle((x, y), (lx, ly + 30))
-        return [_curve([out, (lx, ly - 5)]), *_arrow_curve([(lx, ly + 5), back])]
-    start, end = _on_circle(route[0], route[1]), _on_circle(route[-1], route[-2])
-    return _arrow_curve([start, *route[1:-1], end])
+def _label(
+    machine: Machine, edge: Edge, vocabulary: Vocabulary, words: Words, signs: Signs | None, is_root: bool
+) -> Drawing:
+    """What stands on an edge: what is called, a row for each literal, the reward."""
+    call = f"{machine_name(edge.call)} |" if edge.call != NO_CALL else ""
+    literals, reward = _shown(machine, edge), _reward(machine, edge, is_root)
+    height = ROW * max(1, len(literals)) + 4
+    left = PADDING + (text_width(call, WORDS) + 10 if call else 0.0)
+    shapes: list[Shape] = [Text((PADDING, height / 2), call, WORDS, bold=True)] if call else []
+    right = left
+    for n, x in enumerate(literals):
+        sign, at, middle = signs(abs(x) - 1) if signs else None, left, 2 + ROW * (n + 0.5)
+        told = ("not " if x < 0 else "") + (sign.words if sign else vocabulary.names[abs(x) - 1].replace("_", " "))
+        if sign:
+            shapes.append(Group(sign.picture.shapes, (left, middle - ICON / 2), ICON))
+            at += ICON * sign.picture.size[0]
+            if x < 0:
+                shapes.append(Line(((left, middle + ICON / 2), (at, middle - ICON / 2)), stroke=BAD, width=2.2))
+            at += 6
+        shapes.append(Text((at, middle), told, WORDS, BAD if x < 0 else INK))
+        right = max(right, at + text_width(told, WORDS))
+    if not literals:
+        shapes.append(Text((left, height / 2), "always", WORDS, SOFT))
+        right = left + text_width("always", WORDS)
+    if reward:
+        right += 8 + text_width(reward, SMALL)
+        shapes.append(Text((right, height / 2), reward, SMALL, GOOD, bold=True, anchor="end"))
+    size = (right + PADDING, height)
+    frame = Rectangle((0, 0), size, 5, fill=PALE, stroke=EDGE, width=1)
+    title = f"{call} {words.guard(edge.literals)}".strip()
+    return Drawing((Group((frame, *shapes), title=title),), size)
 
 
 def _on_circle(centre: Point, towards: Point) -> Point:
     """Where a line meets a state: on the side it comes from, a little up or down."""
     (x, y), (tx, ty) = centre, towards
     rise = max(-0.75, min(0.75, (ty - y) / 120)) * RADIUS
-    side = 1 if tx > x else -1
-    return (x + side * math.sqrt(RADIUS**2 - rise**2), y + rise)
+    return (x + math.copysign(math.sqrt(RADIUS**2 - rise**2), tx - x), y + rise)
 
 
-def _curve(points: list[Point]) -> Curve:
-    return Curve(tuple(points), Ink(stroke="#495057", width=1.4))
+def _curve(points: Sequence[Point]) -> Line:
+    return Line(tuple(points), curved=True, stroke=LINE, width=1.4)
 
 
-def _arrow_curve(points: list[Point]) -> list[Shape]:
-    (x0, _), (x1, y1) = points[-2], points[-1]
-    side = 1 if x1 > x0 else -1
-    return [_curve([*points[:-1], (x1 - 6 * side, y1)]), _head((x1, y1), side)]
+def _arrow(points: Sequence[Point]) -> list[Shape]:
+    (x0, _), (x, y) = points[-2:]
+    back = math.copysign(9, x0 - x)
+    head = Polygon(((x, y), (x + back, y - 4), (x + back, y + 4)), fill=LINE)
+    return [_curve([*points[:-1], (x + back / 2, y)]), head]
 
 
-def _arrow(start: Point, end: Point) -> list[Shape]:
-    return _arrow_curve([start, end])
+class Layout(NamedTuple):
+    """Centres of states and labels, the points that each edge passes, and the size of it all."""
+
+    nodes: list[Point]
+    labels: list[Point]
+    routes: list[list[Point]]
+    """Of each edge: the centre of the source, both sides of every column and of the label, the centre of the target."""
+    size: Point
 
 
-def _head(tip: Point, side: int) -> Polygon:
-    x, y = tip
-    return Polygon(((x, y), (x - 9 * side, y - 4), (x - 9 * side, y + 4)), Ink(fill="#495057"))
+def arrange(count: int, links: Sequence[tuple[int, int]], labels: Sequence[Point]) -> Layout:
+    """Where the states of a machine, the labels of its edges and their lines go, left to right.
+
+    States stand in even columns, as far from the initial one as the longest path without cycles; labels stand in odd
+    ones, next to the source. A long edge holds a place in every column that it crosses. In a column each item is as
+    near to its neighbours on one side as those above it allow; sides take turns.
+    """
+    order = _topological(count, links)
+    ranks = [0] * count
+    for u in order:
+        for source, target in links:
+            if source == u and order.index(target) > order.index(u):
+                ranks[target] = max(ranks[target], ranks[u] + 1)
+    columns = [2 * rank for rank in ranks]
+    sizes: list[Point] = [NODE] * count
+    chains, label_items = list[list[int]](), list[int]()
+    for (source, target), size in zip(links, labels, strict=True):
+        step = 1 if ranks[target] >= ranks[source] else -1
+        crossed = list(range(columns[source] + step, columns[target], step)) or [columns[source] + 1]
+        label_items.append(len(columns))
+        chains.append([source, *range(len(columns), len(columns) + len(crossed)), target])
+        columns += crossed
+        sizes += [size, *[(0.0, 6.0)] * (len(crossed) - 1)]
+    before, after = [list[int]() for _ in columns], [list[int]() for _ in columns]
+    for a, b in (pair for chain in chains for pair in pairwise(chain)):
+        left, right = (a, b) if columns[a] < columns[b] else (b, a)
+        after[left].append(right)
+        before[right].append(left)
+    stacks = [[i for i, column in enumerate(columns) if column == c] for c in range(max(columns) + 1)]
+    ys = [0.0] * len(columns)
+    for sweep in range(SWEEPS):
+        rightwards = sweep % 2 == 0
+        for stack in stacks if rightwards else stacks[::-1]:
+            wishes = {}
+            for i in stack:
+                near = (before if rightwards else after)[i] or after[i] or before[i]
+                wishes[i] = sum(ys[j] for j in near) / len(near) if near else ys[i]
+            stack.sort(key=wishes.__getitem__)
+            _settle(stack, wishes, ys, [height for _, height in sizes])
+    widths = [max(sizes[i][0] for i in stack) for stack in stacks]
+    middles = [sum(widths[:c]) + c * ACROSS + width / 2 for c, width in enumerate(widths)]
+    top = min(y - size[1] / 2 for y, size in zip(ys, sizes, strict=True))
+    centres = [(middles[column], y - top) for column, y in zip(columns, ys, strict=True)]
+    routes = []
+    for chain, label in zip(chains, label_items, strict=True):
+        points = [centres[chain[0]]]
+        for i in chain[1:-1]:
+            x, y = centres[i]
+            side = 1 if points[-1][0] < x else -1
+            reach = [widths[columns[i]] / 2] + [sizes[i][0] / 2] * (i == label)
+            points += [(x - side * half, y) for half in reach] + [(x + side * half, y) for half in reversed(reach)]
+        routes.append([*points, centres[chain[-1]]])
+    bottom = max(y + size[1] / 2 for (_, y), size in zip(centres, sizes, strict=True))
+    return Layout(centres[:count], [centres[i] for i in label_items], routes, (middles[-1] + widths[-1] / 2, bottom))
 
 
-def _moved(shape: Shape, dx: float, dy: float) -> Shape:
-    def move(point: Point) -> Point:
-        return (point[0] + dx, point[1] + dy)
+SWEEPS: Final = 9
 
-    if isinstance(shape, Group):
-        return Group(shape.title, tuple(_moved(inner, dx, dy) for inner in shape.shapes))
-    if isinstance(shape, Circle):
-        return dataclasses.replace(shape, centre=move(shape.centre))
-    if isinstance(shape, Box):
-        return dataclasses.replace(shape, corner=move(shape.corner))
-    if isinstance(shape, Text):
-        return dataclasses.replace(shape, place=move(shape.place))
-    return dataclasses.replace(shape, points=tuple(map(move, shape.points)))
+
+def _topological(count: int, links: Sequence[tuple[int, int]]) -> list[int]:
+    """States so that edges lead onwards, except those that close a cycle."""
+    left: list[int] = []
+    entered: set[int] = set()
+
+    def visit(u: int) -> None:
+        if u not in entered:
+            entered.add(u)
+            for source, target in links:
+                if source == u:
+                    visit(target)
+            left.append(u)
+
+    for u in range(count):
+        visit(u)
+    return left[::-1]
+
+
+def _settle(stack: Sequence[int], wishes: dict[int, float], ys: list[float], heights: Sequence[float]) -> None:
+    """Place a column as near to the wishes as its order and heights allow: items in each other's way move as one."""
+    runs: list[tuple[float, list[int]]] = []
+    offsets, offset = {}, 0.0
+    for n, i in enumerate(stack):
+        offset += ALONG + (heights[stack[n - 1]] + heights[i]) / 2 if n else 0.0
+        offsets[i] = offset
+        start, run = wishes[i] - offset, [i]
+        while runs and runs[-1][0] > start:
+            higher, others = runs.pop()
+            start = (higher * len(others) + start * len(run)) / (len(others) + len(run))
+            run = others + run
+        runs.append((start, run))
+    for start, run in runs:
+        for i in run:
+            ys[i] = start + offsets[i]
+
+
+# Terminals: one line an edge, the words that `explain` uses, small coloured signs before them
+
+_MARKS: Final = {ACCEPTED: " ✓", REJECTED: " ✗"}
+_STYLES: Final = {ACCEPTED: "green", REJECTED: "red"}
+
+
+def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None) -> TerminalText:
+    """The task as text; `current` is marked with an arrow."""
+    words = Words(vocabulary)
+    lines: list[TerminalText] = []
+    for m in _root_first(task):
+        machine = task.machines[m]
+        if not task.is_flat:
+            lines.append(TerminalText(machine_name(m) + " (root)" * (m == task.root), "bold"))
+        width = max(len(machine.name(u)) for u in range(len(machine.outcomes)))
+        for u, outcome in enumerate(machine.outcomes):
+            edges, here = machine.leaving[u], current == (m, u)
+            if not edges and outcome in _MARKS and u != 0 and not here:
+                continue
+            lead = TerminalText("▶ " if here else "→ " if u == 0 else "  ")
+            lead.append(machine.name(u).rjust(width), "bold reverse" if here else "bold")
+            if not edges:
+                lines.append(lead.append(_MARKS.get(outcome, "")))
+            for n, edge in enumerate(edges):
+                branch = "─" if len(edges) == 1 else "┬" if n == 0 else "└" if n == len(edges) - 1 else "├"
+                line = lead.append(" ─") if n == 0 else TerminalText(" " * (width + 4))
+                line.append(f"{branch}─ ")
+                if edge.call != NO_CALL:
+                    line.append(f"{machine_name(edge.call)} | ", "bold")
+                for k, x in enumerate(literals := _shown(machine, edge)):
+                    line.append(" and " * (k > 0))
+                    for glyph, colour in vocabulary.glyphs[abs(x) - 1] if vocabulary.glyphs else ():
+                        line.append(glyph, _TERMINAL_COLOURS.get(colour, colour) or None)
+                    line.append(" " * bool(vocabulary.glyphs))
+                    line.append(words.command(x) if x > 0 else words.doing(x), "red" if x < 0 else None)
+                line.append("always" * (not literals) + " ──▶ ")
+                ending = machine.outcomes[edge.target]
+                line.append(machine.name(edge.target) + _MARKS.get(ending, ""), _STYLES.get(ending))
+                reward = _reward(machine, edge, m == task.root)
+                lines.append(line.append(f"  ({reward})" if reward else ""))
+    if _any_hidden(task):
+        lines.append(TerminalText(HIDDEN, "dim"))
+    return TerminalText("\n").join(lines)

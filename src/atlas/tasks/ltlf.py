@@ -1,8 +1,9 @@
 """LTLf: temporal logic over finite traces, compiled to machines by progression.
 
-Operators: `! & | -> <->`, `X` (next, there must be one), `N` (next, if there is one), `F` (at some point), `G`
-(always), `U` (until), `R` (release), `W` (weak until), `M` (strong release), `true`, `false`, `last` (the trace
-ends here).
+Operators, from loosest to tightest: `<->`, `->`, `|`, `&`, then `U` (until), `R` (release), `W` (weak until), `M`
+(strong release), then `!`, `X` (next, there must be one), `N` (next, if there is one), `F` (at some point), `G`
+(always); and `true`, `false`, `last` (the trace ends here). `->` and the temporal operators group to the right. Words
+work too: `not`, `and`, `or`, `implies`, `iff`.
 
 A task is over the moment it is accepted, so formulas are read as co-safe: a trace is accepted as soon as it satisfies
 the formula and so does everything that may follow; it is rejected as soon as nothing that may follow can satisfy it.
@@ -12,16 +13,13 @@ Formulas that also hold for traces which could still go wrong (`G front_ball`, `
 import re
 import warnings
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from atlas.errors import AtlasError, TaskWarning, fail, nearest
-from atlas.tasks.automata import Automaton, Diagram, Diagrams, accepts, forbid, minimise, possible, to_machine
-from atlas.tasks.rm import ACCEPTED, REJECTED, RUNNING, RewardMachine
-from atlas.vocabulary import Vocabulary
-
-# The text of LTLf formulas. From loosest to tightest: `<->`, `->`, `|`, `&`, then U R W M, then ! X N F G.
-#
-# `->` and the temporal operators group to the right. Words work too: `not`, `and`, `or`, `implies`, `iff`.
+from atlas.errors import AtlasError, Reader, TaskWarning, nearest
+from atlas.tasks import automata
+from atlas.tasks.automata import Automaton, Diagram, Diagrams
+from atlas.tasks.machine import Task
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 Formula = tuple[Any, ...]
 """`(operator, *arguments)`: prop (an id), true, false, last, not, and, or, implies, iff, X, N, F, G, U, R, W, M."""
@@ -41,35 +39,73 @@ _BINARY: Final = {
 }  # fmt: skip
 """Operator -> how tightly it binds, and its name."""
 _RIGHT: Final = frozenset({"implies", "U", "R", "W", "M"})
-_CONSTANTS: Final = ("true", "false", "last")
+_SHORT: Final[dict[str, Callable[..., Formula]]] = {
+    "last": lambda: ("not", ("X", ("true",))),
+    "N": lambda a: ("not", ("X", ("not", a))),
+    "F": lambda a: ("U", ("true",), a),
+    "G": lambda a: ("not", ("U", ("true",), ("not", a))),
+    "R": lambda a, b: ("not", ("U", ("not", a), ("not", b))),
+    "W": lambda a, b: ("R", b, ("or", a, b)),
+    "M": lambda a, b: ("U", b, ("and", a, b)),
+}
+"""Operators in terms of X and U."""
+_END: Final = 1 << 20
+"""The variable that asks whether the trace ends with this label: after all propositions, before all obligations."""
+_MOST_STATES: Final = 2_000
+"""Before minimisation."""
 
 
-class _Token(NamedTuple):
-    text: str
-    start: int
-    end: int
+def ltlf(text: str, vocabulary: Vocabulary) -> Task:
+    """The task of a formula. Exact for all labels, also those that the vocabulary calls impossible."""
+    progression = _Progression()
+    try:
+        automaton = progression.automaton(parse(text, vocabulary.ids))
+    except RecursionError:
+        raise AtlasError("the formula is nested too deeply: split it into several tasks") from None
+    text = text.strip()
+    if not automaton.can_accept:
+        raise AtlasError(
+            f"'{text}' can never be accepted: nothing that happens in finite time settles it for good "
+            "(to avoid something until a goal is reached, write U instead of G)"
+        )
+    if progression.not_co_safe:
+        warnings.warn(
+            f"'{text}' is not co-safe: it also holds for traces that could still go wrong later; those are not "
+            "accepted, only ones after which it holds whatever follows",
+            TaskWarning,
+            stacklevel=2,
+        )
+    care = automata.possible(progression.diagrams, progression.props, vocabulary)
+    if care != 1 and not automata.forbid(automaton, care).can_accept:
+        warnings.warn(
+            f"'{text}' can never be accepted: it needs propositions at once that exclude each other",
+            TaskWarning,
+            stacklevel=2,
+        )
+    return automata.to_task(automaton)
 
 
-class _Parser:
+def parse(text: str, ids: dict[str, int]) -> Formula:
+    """The formula that a text stands for. `ids` maps names of propositions to their ids."""
+    parser = _Parser(text, ids)
+    formula = parser.expression()
+    if parser.peek():
+        parser.fail(f"an operator such as & or U is needed before '{parser.peek()}'")
+    return formula
+
+
+class _Parser(Reader):
     """Precedence climbing over the tokens of one formula."""
 
     def __init__(self, text: str, ids: dict[str, int]) -> None:
-        self.text, self.ids = text, ids
-        self.tokens = _tokens(text)
-        self.place = 0
-
-    def peek(self) -> _Token:
-        return self.tokens[self.place]
-
-    def take(self) -> _Token:
-        self.place += 1
-        return self.tokens[self.place - 1]
+        super().__init__(text, _TOKEN, "a formula")
+        self.tokens = [token._replace(text=_SAME.get(token.text, token.text)) for token in self.tokens]
+        self.ids = ids
 
     def expression(self, tightness: int = 1) -> Formula:
         left = self.unary()
-        while (operator := self.peek().text) in _BINARY and _BINARY[operator][0] >= tightness:
-            self.take()
-            level, name = _BINARY[operator]
+        while self.peek() in _BINARY and _BINARY[self.peek()][0] >= tightness:
+            level, name = _BINARY[self.take().text]
             left = (name, left, self.expression(level if name in _RIGHT else level + 1))
         return left
 
@@ -79,94 +115,19 @@ class _Parser:
             return (_UNARY[token.text], self.unary())
         if token.text == "(":
             inside = self.expression()
-            if self.peek().text != ")":
-                fail(self.text, token.start, token.end, "this bracket is never closed")
-            self.take()
+            if not self.skip(")"):
+                self.fail("this bracket is never closed", token)
             return inside
-        if token.text in _CONSTANTS:
+        if token.text in ("true", "false", "last"):
             return (token.text,)
         if token.text in self.ids:
             return ("prop", self.ids[token.text])
-        return self.unexpected(token)
-
-    def unexpected(self, token: _Token) -> Formula:
         if not token.text:
-            fail(self.text, token.start, token.end, "the formula ends where a proposition or an operator is needed")
+            self.fail("the formula ends where a proposition or an operator is needed", token)
         if not re.match(r"[A-Za-z_]", token.text) or token.text in _BINARY:
-            fail(self.text, token.start, token.end, f"'{token.text}' cannot stand here: a proposition is needed")
+            self.fail(f"'{token.text}' cannot stand here: a proposition is needed", token)
         hint = nearest(token.text, self.ids) or "; propositions look like " + ", ".join(list(self.ids)[:3])
-        fail(self.text, token.start, token.end, f"'{token.text}' is no proposition{hint}")
-
-
-def _tokens(text: str) -> list[_Token]:
-    tokens = []
-    end = len(text.rstrip())
-    place = 0
-    while place < end:
-        match = _TOKEN.match(text, place)
-        assert match is not None  # every character is matched by `bad` at the latest
-        kind = match.lastgroup or "bad"
-        if kind == "bad":
-            fail(text, match.start(kind), match.end(kind), f"'{match[kind]}' means nothing in a formula")
-        tokens.append(_Token(_SAME.get(match[kind], match[kind]), match.start(kind), match.end(kind)))
-        place = match.end()
-    return [*tokens, _Token("", end, end + 1)]
-
-
-def parse(text: str, ids: dict[str, int]) -> Formula:
-    """The formula that a text stands for. `ids` maps names of propositions to their ids."""
-    parser = _Parser(text, ids)
-    formula = parser.expression()
-    rest = parser.peek()
-    if rest.text:
-        fail(text, rest.start, rest.end, f"an operator such as & or U is needed before '{rest.text}'")
-    return formula
-
-
-# LTLf: temporal logic over finite traces, compiled to machines by progression.
-#
-# Operators: `! & | -> <->`, `X` (next, there must be one), `N` (next, if there is one), `F` (at some point), `G`
-# (always), `U` (until), `R` (release), `W` (weak until), `M` (strong release), `true`, `false`, `last` (the trace
-# ends here).
-#
-# A task is over the moment it is accepted, so formulas are read as co-safe: a trace is accepted as soon as it satisfies
-# the formula and so does everything that may follow; it is rejected as soon as nothing that may follow can satisfy it.
-# Formulas that also hold for traces which could still go wrong (`G front_ball`, `last`) get a warning.
-
-_END = 1 << 20
-"""The variable that asks whether the trace ends with this label: after all propositions, before all obligations."""
-_MOST_STATES = 2_000
-"""Before minimisation."""
-
-
-def ltlf(text: str, vocabulary: Vocabulary) -> RewardMachine:
-    """The machine of a formula. Exact for all labels, also those that the vocabulary calls impossible."""
-    progression = _Progression()
-    try:
-        automaton = progression.automaton(parse(text, vocabulary.ids))
-    except RecursionError:
-        raise AtlasError("the formula is nested too deeply: split it into several tasks") from None
-    if not accepts(automaton):
-        raise AtlasError(
-            f"'{text.strip()}' can never be accepted: nothing that happens in finite time settles it for good "
-            "(to avoid something until a goal is reached, write U instead of G)"
-        )
-    for sentence in _doubts(text.strip(), automaton, progression, vocabulary):
-        warnings.warn(sentence, TaskWarning, stacklevel=2)
-    return to_machine(automaton)
-
-
-def _doubts(text: str, automaton: Automaton, progression: "_Progression", vocabulary: Vocabulary) -> list[str]:
-    doubts = []
-    if progression.not_co_safe:
-        doubts.append(
-            f"'{text}' is not co-safe: it also holds for traces that could still go wrong later; those are not "
-            "accepted, only ones after which it holds whatever follows"
-        )
-    care = possible(progression.diagrams, progression.props, vocabulary.implies, vocabulary.excludes)
-    if care != 1 and not accepts(forbid(automaton, care)):
-        doubts.append(f"'{text}' can never be accepted: it needs propositions at once that exclude each other")
-    return doubts
+        return self.fail(f"'{token.text}' is no proposition{hint}", token)
 
 
 class _Progression:
@@ -179,7 +140,7 @@ class _Progression:
     def __init__(self) -> None:
         self.diagrams = Diagrams()
         self.obligations: dict[Formula, int] = {}
-        self.formulas: list[Formula] = []
+        """Formulas that the rest of a trace may have to satisfy, and the variable of each."""
         self.props: set[int] = set()
         self.not_co_safe = False
         self._now: dict[Formula, Diagram] = {}
@@ -188,62 +149,62 @@ class _Progression:
 
     def automaton(self, formula: Formula) -> Automaton:
         """Explore the obligations that labels lead to; decide which are settled; minimise."""
-        start = self.now(formula)
-        steps: list[Diagram] = []
+        d = self.diagrams
         states: list[Diagram] = [-1]  # the first stands for the formula itself, before any label
         number: dict[Diagram, int] = {}
+        steps: list[Diagram] = []
+        start = self.now(formula)
         for state in states:
-            step = start if state == -1 else self.unfold(state)
-            for successor in self.boundary(step):
+            step = start if state == -1 else self.unfold(d.split(state, _END)[0])
+            for successor in d.values(step, leaves_from=_END):
                 if successor not in number:
                     number[successor] = len(states)
                     states.append(successor)
-            steps.append(self.to_leaves(step, number))
+            steps += d.relabel([step], number.__getitem__, leaves_from=_END)
             if len(states) > _MOST_STATES:
                 raise AtlasError(f"the formula leads to more than {_MOST_STATES} states: split it into several tasks")
-        return minimise(Automaton(self.diagrams, tuple(steps), tuple(self.outcomes(states, steps))))
+        holds = [False] + [d.split(state, _END)[1] == 1 for state in states[1:]]
+        successors = [d.values(step) for step in steps]
+        settled, hopeless = _always(holds, successors), _always([not h for h in holds], successors)
+        self.not_co_safe = any(h and not s for h, s in zip(holds, settled, strict=True))
+        outcome = [ACCEPTED if s else REJECTED if r else RUNNING for s, r in zip(settled, hopeless, strict=True)]
+        return automata.minimise(Automaton(d, tuple(steps), (RUNNING, *outcome[1:])))
 
     def now(self, formula: Formula) -> Diagram:
         """What the formula asks of the current label and of the rest."""
         if formula not in self._now:
-            self._now[formula] = self._expand(formula)
+            d, (operator, *arguments) = self.diagrams, formula
+            if operator == "prop":
+                self.props.add(arguments[0])
+                found = d.literal(arguments[0])
+            elif operator == "X":
+                found = d.node(_END, self.later(arguments[0]), 0)
+            elif operator == "U":
+                left, right = map(self.now, arguments)
+                found = d.either(right, d.both(left, d.node(_END, self.later(formula), 0)))
+            else:
+                found = self.boolean(formula, self.now)
+            self._now[formula] = found
         return self._now[formula]
-
-    def _expand(self, formula: Formula) -> Diagram:
-        d, (operator, *arguments) = self.diagrams, formula
-        if operator == "prop":
-            self.props.add(arguments[0])
-            return d.literal(arguments[0])
-        if operator == "X":
-            return d.node(_END, self.later(arguments[0]), 0)
-        if operator == "U":
-            left, right = map(self.now, arguments)
-            return d.either(right, d.both(left, d.node(_END, self.later(formula), 0)))
-        return self._boolean(formula, self.now)
 
     def later(self, formula: Formula) -> Diagram:
         """What the formula asks of a rest that is not empty, in terms of obligations."""
         if formula not in self._later:
             if formula[0] in ("prop", "X", "U"):
-                self._later[formula] = self.diagrams.literal(self._obligation(formula))
+                variable = self.obligations.setdefault(formula, _END + 1 + len(self.obligations))
+                self._later[formula] = self.diagrams.literal(variable)
             else:
-                self._later[formula] = self._boolean(formula, self.later)
+                self._later[formula] = self.boolean(formula, self.later)
         return self._later[formula]
 
-    def _obligation(self, formula: Formula) -> int:
-        if formula not in self.obligations:
-            self.obligations[formula] = _END + 1 + len(self.formulas)
-            self.formulas.append(formula)
-        return self.obligations[formula]
-
-    def _boolean(self, formula: Formula, translate: Callable[[Formula], Diagram]) -> Diagram:
+    def boolean(self, formula: Formula, translate: Callable[[Formula], Diagram]) -> Diagram:
         """Connectives, and the operators that are short for others."""
         d, (operator, *arguments) = self.diagrams, formula
         if operator in ("true", "false"):
             return int(operator == "true")
         if operator in _SHORT:
             return translate(_SHORT[operator](*arguments))
-        left, *rest = (translate(a) for a in arguments)
+        left, *rest = map(translate, arguments)
         if operator == "not":
             return d.negate(left)
         if operator == "and":
@@ -255,75 +216,21 @@ class _Progression:
         assert operator == "iff"
         return d.choose(left, rest[0], d.negate(rest[0]))
 
-    def unfold(self, state: Diagram) -> Diagram:
+    def unfold(self, root: Diagram) -> Diagram:
         """What a state asks of the next label: each obligation replaced by what it means there."""
-        going_on, _ = self.diagrams.split(state, _END)
-        return self._substitute(going_on)
-
-    def _substitute(self, root: Diagram) -> Diagram:
         d = self.diagrams
-        if d.is_leaf(root):
+        if root in (0, 1):
             return root
         if root not in self._unfolded:
-            meaning = self.now(self.formulas[d.variable[root] - _END - 1])
-            self._unfolded[root] = d.choose(meaning, self._substitute(d.high[root]), self._substitute(d.low[root]))
+            meaning = self.now(list(self.obligations)[d.variable[root] - _END - 1])
+            self._unfolded[root] = d.choose(meaning, self.unfold(d.high[root]), self.unfold(d.low[root]))
         return self._unfolded[root]
-
-    def boundary(self, step: Diagram) -> list[Diagram]:
-        """The states that a step can lead to: what is left below the propositions."""
-        d = self.diagrams
-        seen: dict[Diagram, None] = {}
-        stack = [step]
-        while stack:
-            root = stack.pop()
-            if root not in seen:
-                seen[root] = None
-                if d.variable[root] < _END:
-                    stack += [d.low[root], d.high[root]]
-        return [root for root in seen if d.variable[root] >= _END]
-
-    def to_leaves(self, step: Diagram, number: dict[Diagram, int]) -> Diagram:
-        """The step with state numbers where the states were."""
-        d = self.diagrams
-        memo: dict[Diagram, Diagram] = {}
-
-        def walk(root: Diagram) -> Diagram:
-            if root not in memo:
-                if d.variable[root] >= _END:
-                    memo[root] = d.leaf(number[root])
-                else:
-                    memo[root] = d.node(d.variable[root], walk(d.low[root]), walk(d.high[root]))
-            return memo[root]
-
-        return walk(step)
-
-    def outcomes(self, states: list[Diagram], steps: list[Diagram]) -> list[int]:
-        """Accepted where the formula holds now and whatever follows, rejected where it never can."""
-        holds = [False] + [self.diagrams.split(s, _END)[1] == 1 for s in states[1:]]
-        successors = [self.diagrams.values(step) for step in steps]
-        settled = _always(holds, successors)
-        hopeless = _always([not h for h in holds], successors)
-        self.not_co_safe = any(h and not s for h, s in zip(holds, settled, strict=True))
-        outcome = [ACCEPTED if s else REJECTED if r else RUNNING for s, r in zip(settled, hopeless, strict=True)]
-        return [RUNNING, *outcome[1:]]
-
-
-_SHORT: dict[str, Callable[..., Formula]] = {
-    "last": lambda: ("not", ("X", ("true",))),
-    "N": lambda a: ("not", ("X", ("not", a))),
-    "F": lambda a: ("U", ("true",), a),
-    "G": lambda a: ("not", ("U", ("true",), ("not", a))),
-    "R": lambda a, b: ("not", ("U", ("not", a), ("not", b))),
-    "W": lambda a, b: ("R", b, ("or", a, b)),
-    "M": lambda a, b: ("U", b, ("and", a, b)),
-}
-"""Operators in terms of X and U."""
 
 
 def _always(good: list[bool], successors: list[list[int]]) -> list[bool]:
     """In which states a property holds now and for ever."""
-    changed = True
-    while changed:
+    while True:
         still = [g and all(good[v] for v in successors[u]) for u, g in enumerate(good)]
-        changed, good = still != good, still
-    return good
+        if still == good:
+            return good
+        good = still

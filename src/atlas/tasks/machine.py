@@ -68,10 +68,19 @@ class Machine:
         """Whether a path of edges leads to acceptance."""
         return any(self.outcomes[u] == ACCEPTED for u in self.reachable)
 
+    @functools.cached_property
+    def states(self) -> tuple[int, ...]:
+        """The states in use, the initial one and all ends of edges, in ascending order: numbers may have gaps."""
+        return tuple(sorted({0}.union(*((edge.source, edge.target) for edge in self.edges))))
+
     @property
     def running(self) -> list[int]:
-        """The states that are not terminal."""
-        return [u for u, outcome in enumerate(self.outcomes) if outcome == RUNNING]
+        """The states in use that are not terminal."""
+        return [u for u in self.states if self.outcomes[u] == RUNNING]
+
+    def usual_reward(self, edge: Edge, is_root: bool = True) -> float:
+        """The reward of an edge if nothing is said: 1 into the acceptance of the root, else 0."""
+        return float(is_root and self.outcomes[edge.target] == ACCEPTED)
 
     def name(self, u: int) -> str:
         """The name of a state: `u0`, `uA`, `uR`."""
@@ -89,6 +98,16 @@ class Task:
     def is_flat(self) -> bool:
         """Whether there is one machine only."""
         return len(self.machines) == 1
+
+    @property
+    def called(self) -> list[int]:
+        """The machines that the root calls, directly or not, in ascending order."""
+        found = {self.root}
+        for number in (todo := [self.root]):
+            new = {edge.call for edge in self.machines[number].edges if edge.call != NO_CALL} - found
+            found |= new
+            todo += new
+        return sorted(found - {self.root})
 
     @property
     def flat(self) -> Machine:
@@ -131,7 +150,7 @@ def machine(
 
     Running states keep their order and, where no terminal number lies below them, their numbers. All accepting
     states become one, which comes after the running ones; then all rejecting ones, likewise. Edges keep their order.
-    A machine whose initial state is terminal has no other.
+    A machine whose initial state is terminal has no other. Rewards are rounded to float32, as training has them.
     """
     accepting, rejecting = frozenset(accepting), frozenset(rejecting)
     terminal = accepting | rejecting
@@ -152,7 +171,7 @@ def machine(
     if len(outcomes) > MAX_STATES:
         raise AtlasError(f"a machine of {len(outcomes)} states is too large: at most {MAX_STATES} are allowed")
     renamed = [
-        e._replace(source=number[e.source], target=number[e.target], literals=tuple(map(int, e.literals)))
+        Edge(number[e.source], number[e.target], tuple(map(int, e.literals)), float(np.float32(e.reward)), int(e.call))
         for e in listed
     ]
     return Machine(tuple(sorted(renamed, key=lambda edge: edge.source)), tuple(outcomes))
@@ -303,10 +322,6 @@ def _canonical_edges(one: Machine) -> list[Edge]:
     return list(edges)
 
 
-def _by_id(literal: int) -> tuple[int, int]:
-    return abs(literal), literal
-
-
 def content_hash(task: Task) -> str:
     """A hexadecimal name for what a task is: equal for tasks of equal canonical form."""
     tables = tabulate(canonical(task))
@@ -450,15 +465,8 @@ def _read_machine(tables: Tables, m: int) -> Machine:
 # Following
 
 
-class Followed(NamedTuple):
-    """Where a task stands after a label."""
-
-    stack: Stack
-    reward: float
-
-
-def follow(task: Task, labels: Iterable[frozenset[int]]) -> Iterator[Followed]:
-    """Where a task stands after each label (the ids of what holds, taken as given), from the initial state on."""
+def follow(task: Task, labels: Iterable[frozenset[int]]) -> Iterator[tuple[Stack, float]]:
+    """Where a task stands after each label (ids of what holds, taken as given), and what the label earned."""
     stack = Stack((task.root, 0))
     for label in labels:
         reward = 0.0
@@ -467,7 +475,7 @@ def follow(task: Task, labels: Iterable[frozenset[int]]) -> Iterator[Followed]:
                 if all(holds(edge.literals, label) for edge in chain):
                     stack, reward = take(task, stack, chain)
                     break
-        yield Followed(stack, reward)
+        yield stack, reward
 
 
 def holds(literals: Iterable[int], label: frozenset[int]) -> bool:

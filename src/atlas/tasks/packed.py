@@ -22,7 +22,7 @@ from atlas.struct import Struct
 from atlas.tasks import machine
 from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
 from atlas.types import Edit, Graph
-from atlas.vocabulary import ACCEPTED, RUNNING
+from atlas.vocabulary import ACCEPTED
 
 
 class PackedTask(Struct):
@@ -111,10 +111,10 @@ def flattened(batch: PackedTask) -> PackedTask:
 
     A task whose flat form is too large becomes one that is never accepted.
     """
-    if getattr(batch, "call", None) is None:
+    if batch.call is None:
         return batch
     tasks = []
-    for task in unstack(PackedTask.unchecked(**vars(batch))):
+    for task in unstack(batch):
         try:
             tasks.append(machine.flatten(task))
         except AtlasError:
@@ -124,9 +124,17 @@ def flattened(batch: PackedTask) -> PackedTask:
     return stack(tasks, TaskSize(1, min(states, MAX_STATES), edges, literals))
 
 
+def count_states(task: PackedTask) -> Int32[Array, ""]:
+    """States of a task, over all its machines. They must be numbered without gaps."""
+    highest = jnp.max(task.target, axis=(-2, -1)).astype(jnp.int32)  # edges lead to all states but the first
+    return jnp.maximum(jnp.sum(highest + 1), 1)
+
+
 def _tables(task: PackedTask) -> machine.Tables:
     leaves = [getattr(task, field.name) for field in fields(task)]
     arrays: Any = [None if leaf is None else np.asarray(leaf) for leaf in leaves]
+    if not isinstance(task, PackedTask) and len(arrays) == 4:
+        arrays = [array[None] for array in arrays]  # a machine of `rm`
     return machine.Tables(*arrays)
 
 
@@ -305,10 +313,9 @@ def _return(state: Stack, outcome: Int8[Array, "nodes"]) -> tuple[Stack, Float32
     return left, reward
 
 
-def num_states(task: PackedTask) -> Int32[Array, "machines"]:
-    """How many states each machine has, padding left out; a machine that is all padding has one."""
-    states = jnp.arange(task.size.states)
-    is_edge = task.target != UNUSED
-    entered = jnp.any(task.target[..., None] == states, axis=(1, 2))
-    used = (states == 0) | jnp.any(is_edge, axis=2) | entered | (task.outcome != RUNNING)
-    return jnp.sum(used, axis=1)
+def called(call: Int8[Array, "machines rows columns"], root: Int8[Array, ""] | int) -> Bool[Array, "machines"]:
+    """Which machines the root calls, through others or not; the root included."""
+    numbers = jnp.arange(call.shape[0])
+    calls = jnp.any(call[:, :, :, None] == numbers[None, None, None, :], axis=(1, 2))
+    spread = lambda _, on: on | jnp.any(calls & on[:, None], axis=0)  # noqa: E731
+    return jax.lax.fori_loop(0, call.shape[0] - 1, spread, numbers == root)

@@ -1,20 +1,22 @@
-"""ACCEL: robust PLR that, after each replay, proposes edited children of what was just replayed.
+"""ACCEL: PLR that, after each replay, proposes edited children of what was just replayed.
 
 ACCEL-0 is the same with a generator of the smallest problems.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Int32, Key
 
-from atlas.config import ACCELConfig
-from atlas.types import Outcome, Partial, Proposal
+from atlas.types import REPLAYED, Outcome, Partial, Proposal
+from atlas.ued import ACCELConfig, plr
 from atlas.ued import buffer as buffers
-from atlas.ued.plr import PLR, PLRState
-from atlas.ued.supply import edited
+from atlas.ued.buffer import Buffer
+from atlas.ued.plr import PLRState
+from atlas.ued.supply import Supply, edited, sampled
 
 
 class ACCELState(PLRState):
@@ -29,42 +31,56 @@ class ACCELState(PLRState):
 
 
 @dataclass(frozen=True)
-class ACCEL(PLR):
+class ACCEL:
     """Replay, then edit what was replayed, then decide anew."""
 
     config: ACCELConfig
+    supply: Supply
+    rows: ClassVar[ACCELState] = ACCELState.unchecked(
+        buffer=buffers.ROWS, next_number=False, edit_next=False, parents=False, partial=True
+    )
 
     def init(self, key: Key[Array, ""]) -> ACCELState:
-        start = super().init(key)
-        batch = self.supply.num_envs
+        batch = self.supply.plan.num_train
         return ACCELState(
-            buffer=start.buffer,
-            next_number=start.next_number,
+            **vars(plr.start(self.config, self.supply)),
             edit_next=jnp.array(False),
             parents=jnp.zeros(batch, jnp.int32),
             partial=jax.tree.map(lambda x: jnp.zeros((batch, *x.shape), x.dtype), self.supply.partial),
         )
 
-    def replays(self, key: Key[Array, ""], state: ACCELState) -> Bool[Array, ""]:  # type: ignore[override]
-        return super().replays(key, state) & ~state.edit_next
+    def decide(self, key: Key[Array, ""], state: ACCELState) -> Bool[Array, ""]:
+        if self.config.train_on_new:
+            return jnp.array(True)
+        return plr.wants_replay(key, state, self.config) & ~state.edit_next
 
-    def new(self, key: Key[Array, ""], state: ACCELState) -> Proposal:  # type: ignore[override]
-        """Children right after a replay, else sampled problems."""
-        return jax.lax.cond(state.edit_next, self.children, super().new, key, state)
+    def propose(self, key: Key[Array, ""], state: ACCELState, train: bool) -> tuple[ACCELState, Proposal]:
+        plan, number = self.supply.plan, state.next_number
+        batch = plan.num_eval or plan.num_train
 
-    def children(self, key: Key[Array, ""], state: ACCELState) -> Proposal:
-        """Edits of the problems replayed last."""
-        problems, lineage, _ = buffers.take(state.buffer, state.parents)
-        return edited(key, self.supply, (problems, lineage, state.partial), self.num_eval, state.next_number)
+        def children(key: Key[Array, ""]) -> Proposal:
+            problems, lineage, _ = buffers.take(state.buffer, state.parents)
+            return edited(key, self.supply, (problems, lineage, state.partial), batch, number)
 
-    def observe(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> ACCELState:  # type: ignore[override]
-        state = super().observe(state, proposal, outcome)  # type: ignore[assignment]
-        if len(proposal.slots) != self.supply.num_envs:  # replays have a batch of that size
+        def new(key: Key[Array, ""]) -> Proposal:
+            return sampled(key, self.supply, batch, number)
+
+        def fresh(key: Key[Array, ""]) -> Proposal:
+            return jax.lax.cond(state.edit_next, children, new, key)
+
+        return plr.propose(key, state, train, self.config, plan.num_train, fresh, ~state.edit_next)
+
+    def observe(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> ACCELState:
+        state = plr.observe(state, proposal, outcome, self.config)
+        if len(proposal.slots) != len(state.parents):  # no replay has another shape
             return state.replace(edit_next=jnp.array(False))
-        replayed = proposal.slots[0] >= 0
+        replayed = proposal.kind == REPLAYED
         parents, partial = jax.tree.map(
             lambda new, old: jnp.where(replayed, new, old),
             (proposal.slots, outcome.partial),
             (state.parents, state.partial),
         )
         return state.replace(edit_next=replayed, parents=parents, partial=partial)
+
+    def memory(self, state: ACCELState) -> Buffer:
+        return state.buffer

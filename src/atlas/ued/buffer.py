@@ -1,4 +1,4 @@
-"""The problems a teacher remembers: batched drawing and insertion.
+"""The problems a teacher remembers: batched sampling and insertion.
 
 Small records (scores, counts) stand apart from the payload (problems and their lineage): everything that sorts or
 compares looks at records only, so it stays global and exact where the payload is sharded over devices.
@@ -12,35 +12,22 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key, UInt32
 
-from atlas.config import BufferConfig
 from atlas.struct import Struct
 from atlas.types import Lineage, Outcome, Problem, Record
+from atlas.ued import BufferConfig
 
-# A fingerprint of a problem's content: equal problems have equal ones, different problems practically never.
-
+TINY = float(np.finfo(np.float32).tiny)
 SEEDS = (0x243F6A88, 0x85A308D3)
 """Two independent hashes of 32 bits: among 50,000 problems the chance of any clash is below one in 10^9."""
 
 
 def fingerprint(problem: Problem) -> UInt32[Array, "2"]:
-    """Hash the bytes of one problem, lineage apart."""
-    words = _words(problem)
+    """A hash of one problem's bytes: equal problems have equal ones, different problems practically never."""
+    leaves = [x.astype(jnp.uint8) if x.dtype == jnp.bool_ else x for x in jax.tree.leaves(problem)]
+    row = jnp.concatenate([jax.lax.bitcast_convert_type(x, jnp.uint8).reshape(-1) for x in leaves])
+    words = jax.lax.bitcast_convert_type(jnp.pad(row, (0, -len(row) % 4)).reshape(-1, 4), jnp.uint32)
     places = jnp.arange(len(words), dtype=jnp.uint32)
     return jnp.stack([_mix(jnp.sum(_mix(words ^ _mix(places + jnp.uint32(seed))))) for seed in SEEDS])
-
-
-def _words(tree: Problem) -> UInt32[Array, "words"]:
-    """All leaves as one row of 32-bit words, padded with zeros."""
-    leaves = [_bytes(leaf) for leaf in jax.tree.leaves(tree)]
-    row = jnp.concatenate(leaves)
-    padded = jnp.pad(row, (0, -len(row) % 4))
-    return jax.lax.bitcast_convert_type(padded.reshape(-1, 4), jnp.uint32)
-
-
-def _bytes(leaf: Array) -> Array:
-    if leaf.dtype == jnp.bool_:
-        leaf = leaf.astype(jnp.uint8)
-    return jax.lax.bitcast_convert_type(leaf, jnp.uint8).reshape(-1)
 
 
 def _mix(x: Array) -> Array:
@@ -48,14 +35,6 @@ def _mix(x: Array) -> Array:
     x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * jnp.uint32(0x846CA68B)
     return x ^ (x >> 16)
-
-
-# The problems a teacher remembers: batched drawing and insertion.
-#
-# Small records (scores, counts) stand apart from the payload (problems and their lineage): everything that sorts or
-# compares looks at records only, so it stays global and exact where the payload is sharded over devices.
-
-TINY = float(np.finfo(np.float32).tiny)
 
 
 class Records(Struct):
@@ -69,8 +48,6 @@ class Records(Struct):
     """Finished episodes, over all visits."""
     solves: Int32[Array, "capacity"]
     """… in which the task was accepted."""
-    first_seen: Int32[Array, "capacity"]
-    """Iteration in which the problem entered."""
     last_seen: Int32[Array, "capacity"]
     """Iteration in which it was played last."""
     content: UInt32[Array, "capacity 2"]
@@ -86,6 +63,10 @@ class Buffer(Struct):
     clock: Int32[Array, ""]
 
 
+ROWS = Buffer.unchecked(records=False, problems=True, lineage=True, clock=False)
+"""What several devices divide among themselves: the payload."""
+
+
 def empty(capacity: int, problem: Any, lineage: Any) -> Buffer:
     """A buffer without problems. `problem` and `lineage` show the shapes of ONE, and may be abstract."""
     records = Records(
@@ -94,7 +75,6 @@ def empty(capacity: int, problem: Any, lineage: Any) -> Buffer:
         best_return=jnp.full(capacity, -jnp.inf),
         attempts=jnp.zeros(capacity, jnp.int32),
         solves=jnp.zeros(capacity, jnp.int32),
-        first_seen=jnp.zeros(capacity, jnp.int32),
         last_seen=jnp.zeros(capacity, jnp.int32),
         content=jnp.zeros((capacity, 2), jnp.uint32),
     )
@@ -117,19 +97,17 @@ def take(buffer: Buffer, slots: Int32[Array, "batch"]) -> tuple[Problem, Lineage
 
 def priorities(records: Records, clock: Int32[Array, ""], config: BufferConfig) -> Float32[Array, "capacity"]:
     """The probability of drawing each slot: (1 - rho) P_score + rho P_stale; 0 where it is empty."""
-    by_score = _normalised(_score_weights(records, config), records.filled)
+    if config.prioritisation == "proportional":
+        weights = jnp.maximum(records.score, 0.0) ** (1 / config.temperature)
+    else:
+        ranks = _ranks(jnp.where(records.filled, records.score, -jnp.inf))
+        if config.prioritisation == "topk":
+            weights = (ranks <= config.top).astype(jnp.float32)
+        else:
+            weights = (1 / ranks.astype(jnp.float32)) ** (1 / config.temperature)
+    by_score = _normalised(weights, records.filled)
     by_staleness = _normalised((clock - records.last_seen).astype(jnp.float32), records.filled)
     return (1 - config.staleness) * by_score + config.staleness * by_staleness
-
-
-def _score_weights(records: Records, config: BufferConfig) -> Float32[Array, "capacity"]:
-    """Weights by score, up to a factor; what empty slots get does not matter."""
-    if config.prioritisation == "proportional":
-        return jnp.maximum(records.score, 0.0) ** (1 / config.temperature)
-    ranks = _ranks(jnp.where(records.filled, records.score, -jnp.inf))
-    if config.prioritisation == "topk":
-        return (ranks <= config.top).astype(jnp.float32)
-    return (1 / ranks.astype(jnp.float32)) ** (1 / config.temperature)
 
 
 def _ranks(scores: Float32[Array, "capacity"]) -> Int32[Array, "capacity"]:
@@ -147,31 +125,26 @@ def _normalised(weights: Float32[Array, "capacity"], filled: Bool[Array, "capaci
 
 
 def sample(key: Key[Array, ""], buffer: Buffer, batch: int, config: BufferConfig) -> Int32[Array, "batch"]:
-    """Draw filled slots by priority. The buffer must hold at least one problem.
+    """Sample filled slots by priority. The buffer must hold at least one problem.
 
     Without replacement each problem comes at most once, unless the batch is larger than what the buffer holds: then
     it is repeated in turn.
     """
     weights = priorities(buffer.records, buffer.clock, config)
-    if config.replacement:
-        return _draw(key, weights, batch)
+    if config.replacement:  # invert the distribution function
+        cumulative = jnp.cumsum(weights)
+        points = jax.random.uniform(key, (batch,)) * cumulative[-1]
+        slots = jnp.searchsorted(cumulative, points, side="right").astype(jnp.int32)
+        slots = jnp.minimum(slots, len(weights) - 1)
+        # Rounding in the sum can leave a hair of probability on an empty slot: give it to the likeliest problem.
+        return jnp.where(weights[slots] > 0, slots, jnp.argmax(weights).astype(jnp.int32))
     keys = jnp.log(weights) + jax.random.gumbel(key, weights.shape)
     _, slots = jax.lax.top_k(keys, min(batch, len(weights)))
     return slots[jnp.arange(batch) % jnp.minimum(len(slots), fill(buffer))]
 
 
-def _draw(key: Key[Array, ""], weights: Float32[Array, "capacity"], batch: int) -> Int32[Array, "batch"]:
-    """Independent draws by inverting the distribution function."""
-    cumulative = jnp.cumsum(weights)
-    points = jax.random.uniform(key, (batch,)) * cumulative[-1]
-    slots = jnp.searchsorted(cumulative, points, side="right").astype(jnp.int32)
-    slots = jnp.minimum(slots, len(weights) - 1)
-    # Rounding in the sum can leave a hair of probability on an empty slot: give it to the likeliest problem.
-    return jnp.where(weights[slots] > 0, slots, jnp.argmax(weights).astype(jnp.int32))
-
-
 def update(buffer: Buffer, slots: Int32[Array, "batch"], outcome: Outcome) -> Buffer:
-    """Take note of replayed problems; negative slots are passed over.
+    """Take note of replayed problems; negative slots are ignored.
 
     A problem that stands several times in the batch is one problem: its score becomes the mean over all its episodes.
     """
@@ -189,72 +162,45 @@ def update(buffer: Buffer, slots: Int32[Array, "batch"], outcome: Outcome) -> Bu
     return buffer.replace(records=records)
 
 
-def insert(
-    buffer: Buffer,
-    problems: Problem,
-    lineage: Lineage,
-    outcome: Outcome,
-    eligible: Bool[Array, "batch"],
-    config: BufferConfig,
-) -> Buffer:
+def insert(buffer: Buffer, problems: Problem, lineage: Lineage, outcome: Outcome, config: BufferConfig) -> Buffer:
     """Let newcomers take the place of the least likely problems.
 
     Slots ascending by priority, empty ones first; newcomers descending by score; the i-th meets the i-th and replaces
     it where strictly better. Trivial problems and those without a finished episode never enter.
     """
-    content = jax.vmap(fingerprint)(problems)
-    eligible = eligible & ~outcome.trivial & (outcome.attempts > 0)
-    if config.deduplicate:
-        eligible = eligible & ~_repeated(buffer.records, content, outcome.score, eligible)
-    slots, newcomers = _pair(buffer, outcome.score, eligible, config)
-    records = _enter(buffer, slots, newcomers, outcome, content)
-    problems, lineages = jax.tree.map(
-        lambda kept, new: kept.at[slots].set(new[newcomers], mode="drop"),
-        (buffer.problems, buffer.lineage),
-        (problems, lineage),
-    )
-    return buffer.replace(records=records, problems=problems, lineage=lineages)
-
-
-def _pair(
-    buffer: Buffer, score: Float32[Array, "batch"], eligible: Bool[Array, "batch"], config: BufferConfig
-) -> tuple[Int32[Array, "pairs"], Int32[Array, "pairs"]]:
-    """Which newcomer goes to which slot; a slot beyond the end stands for nowhere."""
-    known = buffer.records
+    known, score = buffer.records, outcome.score
     capacity = len(known.filled)
+    content = jax.vmap(fingerprint)(problems)
+    eligible = ~outcome.trivial & (outcome.attempts > 0)
+    if config.deduplicate:
+        eligible = eligible & ~_repeated(known, content, score, eligible)
     pairs = min(capacity, len(score))
     weights = jnp.where(known.filled, priorities(known, buffer.clock, config), -1.0)
     _, slots = jax.lax.top_k(-weights, pairs)
     newcomers = _best_first(score, eligible)[:pairs]
     better = ~known.filled[slots] | (score[newcomers] > known.score[slots])
-    return jnp.where(eligible[newcomers] & better, slots, capacity), newcomers
+    slots = jnp.where(eligible[newcomers] & better, slots, capacity)  # a slot beyond the end is dropped
+    records = Records(
+        filled=jnp.ones_like(slots, bool),
+        score=score[newcomers],
+        best_return=outcome.best_return[newcomers],
+        attempts=outcome.attempts[newcomers],
+        solves=outcome.solves[newcomers],
+        last_seen=jnp.full_like(slots, buffer.clock),
+        content=content[newcomers],
+    )
+    problems, lineage = jax.tree.map(lambda x: x[newcomers], (problems, lineage))
+    records, problems, lineage = jax.tree.map(
+        lambda kept, new: kept.at[slots].set(new, mode="drop"),
+        (known, buffer.problems, buffer.lineage),
+        (records, problems, lineage),
+    )
+    return buffer.replace(records=records, problems=problems, lineage=lineage)
 
 
 def _best_first(score: Float32[Array, "batch"], eligible: Bool[Array, "batch"]) -> Int32[Array, "batch"]:
     """Newcomers in descending order of score, those that may not enter last."""
     return jnp.argsort(jnp.where(eligible, score, -jnp.inf), descending=True, stable=True)
-
-
-def _enter(
-    buffer: Buffer,
-    slots: Int32[Array, "pairs"],
-    newcomers: Int32[Array, "pairs"],
-    outcome: Outcome,
-    content: UInt32[Array, "batch 2"],
-) -> Records:
-    known = buffer.records
-    now = jnp.full_like(slots, buffer.clock)
-    new = Records(
-        filled=jnp.ones_like(slots, bool),
-        score=outcome.score[newcomers],
-        best_return=outcome.best_return[newcomers],
-        attempts=outcome.attempts[newcomers],
-        solves=outcome.solves[newcomers],
-        first_seen=now,
-        last_seen=now,
-        content=content[newcomers],
-    )
-    return jax.tree.map(lambda kept, value: kept.at[slots].set(value, mode="drop"), known, new)
 
 
 def _repeated(

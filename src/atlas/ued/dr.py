@@ -7,15 +7,14 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Int32, Key
 
-from atlas.config import DRConfig
 from atlas.struct import Struct
 from atlas.types import Outcome, Proposal
-from atlas.ued.buffer import Buffer
+from atlas.ued import DRConfig
 from atlas.ued.supply import Supply, sampled
 
 
 class DRState(Struct):
-    """A count of the problems proposed so far."""
+    """How many problems were proposed so far."""
 
     next_number: Int32[Array, ""]
 
@@ -26,21 +25,7 @@ class DR:
 
     config: DRConfig
     supply: Supply
-    score: ClassVar[str] = "constant"
-    only_scores: ClassVar[bool] = False
-    """Every iteration trains."""
-
-    @property
-    def pool(self) -> int:
-        return self.config.pool
-
-    @property
-    def num_train(self) -> int:
-        return self.supply.num_envs * self.pool
-
-    @property
-    def num_eval(self) -> int:
-        return self.num_train
+    rows: ClassVar[DRState] = DRState.unchecked(next_number=False)
 
     def init(self, key: Key[Array, ""]) -> DRState:
         return DRState(next_number=jnp.int32(0))
@@ -49,11 +34,12 @@ class DR:
         return jnp.array(True)
 
     def propose(self, key: Key[Array, ""], state: DRState, train: bool) -> tuple[DRState, Proposal]:
-        proposal = sampled(key, self.supply, self.num_train, state.next_number)
-        return state.replace(next_number=state.next_number + self.num_train), proposal
+        batch = self.supply.plan.num_train * self.supply.plan.pool
+        proposal = sampled(key, self.supply, batch, state.next_number)
+        return state.replace(next_number=state.next_number + batch), proposal
 
     def observe(self, state: DRState, proposal: Proposal, outcome: Outcome) -> DRState:
         return state
 
-    def memory(self, state: DRState) -> Buffer | None:
+    def memory(self, state: DRState) -> None:
         return None

@@ -1,19 +1,22 @@
-"""Prioritised replay: new problems are scored and may enter a buffer; what it holds is replayed by priority.
+"""Prioritised level replay: new problems are scored and may enter a buffer; what it holds is replayed by priority.
 
-PLR trains on both; robust PLR (PLR⊥) trains on replayed problems only, so new ones cost no gradient work.
+PLR trains on both; robust PLR (PLR⊥) trains on replayed problems only, so new ones cost no gradient work. What PLR does
+with its buffer are functions, so that other teachers can build on them.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Int32, Key
 
-from atlas.config import PLRConfig
 from atlas.struct import Struct
-from atlas.types import Outcome, Proposal
+from atlas.types import REPLAYED, Outcome, Proposal
+from atlas.ued import PLRConfig
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.supply import Supply, root, sampled
@@ -26,77 +29,85 @@ class PLRState(Struct):
     next_number: Int32[Array, ""]
 
 
+State = TypeVar("State", bound=PLRState)
+
+
+def start(config: PLRConfig, supply: Supply) -> PLRState:
+    """An empty buffer."""
+    lineage = root(jnp.int32(0), supply.plan.max_edits)
+    buffer = buffers.empty(config.buffer.capacity, supply.problem(), lineage)
+    return PLRState(buffer=buffer, next_number=jnp.int32(0))
+
+
+def wants_replay(key: Key[Array, ""], state: PLRState, config: PLRConfig) -> Bool[Array, ""]:
+    """Chance decides, once the buffer is filled enough."""
+    enough = max(1, math.ceil(config.buffer.min_fill * config.buffer.capacity))
+    return (buffers.fill(state.buffer) >= enough) & jax.random.bernoulli(key, config.replay_prob)
+
+
+def propose(
+    key: Key[Array, ""],
+    state: State,
+    train: bool,
+    config: PLRConfig,
+    num_train: int,
+    fresh: Callable[[Key[Array, ""]], Proposal],
+    may_replay: bool | Bool[Array, ""] = True,
+) -> tuple[State, Proposal]:
+    """Replayed problems to train on, `fresh(key)` to score only. Where fresh ones are trained on too, chance decides,
+    unless no replay may come now."""
+
+    def replay(key: Key[Array, ""]) -> Proposal:
+        slots = buffers.sample(key, state.buffer, num_train, config.buffer)
+        problems, lineage, record = buffers.take(state.buffer, slots)
+        return Proposal(kind=jnp.int8(REPLAYED), problems=problems, lineage=lineage, slots=slots, record=record)
+
+    if train and not config.train_on_new:
+        return state, replay(key)
+    if train:
+        key_kind, key_problems = jax.random.split(key)
+        replays = wants_replay(key_kind, state, config) & may_replay
+        proposal = jax.lax.cond(replays, replay, fresh, key_problems)
+    else:
+        proposal = fresh(key)
+    return state.replace(next_number=state.next_number + len(proposal.slots)), proposal
+
+
+def observe(state: State, proposal: Proposal, outcome: Outcome, config: PLRConfig) -> State:
+    """The records of replayed problems are updated; others may enter the buffer."""
+    buffer = jax.lax.cond(
+        proposal.kind == REPLAYED,
+        lambda buffer: buffers.update(buffer, proposal.slots, outcome),
+        lambda buffer: buffers.insert(buffer, proposal.problems, proposal.lineage, outcome, config.buffer),
+        state.buffer,
+    )
+    return state.replace(buffer=buffer.replace(clock=buffer.clock + 1))
+
+
 @dataclass(frozen=True)
 class PLR:
-    """Replays with a fixed probability once the buffer is filled enough; else proposes new problems."""
+    """Replays, or proposes new problems."""
 
     config: PLRConfig
     supply: Supply
-    pool: int = 1
-
-    @property
-    def score(self) -> str:
-        return self.config.score
-
-    @property
-    def only_scores(self) -> bool:
-        """Whether some iterations only score their problems."""
-        return not self.config.train_on_new
-
-    @property
-    def num_train(self) -> int:
-        """Problems in a batch of replayed ones."""
-        return self.supply.num_envs
-
-    @property
-    def num_eval(self) -> int:
-        """Problems in a batch of new ones."""
-        if self.config.train_on_new:
-            return self.supply.num_envs
-        return self.config.num_eval or self.supply.num_envs
+    rows: ClassVar[PLRState] = PLRState.unchecked(buffer=buffers.ROWS, next_number=False)
 
     def init(self, key: Key[Array, ""]) -> PLRState:
-        lineage = root(jnp.int32(0), self.supply.max_edits)
-        buffer = buffers.empty(self.config.buffer.capacity, self.supply.problem(), lineage)
-        return PLRState(buffer=buffer, next_number=jnp.int32(0))
+        return start(self.config, self.supply)
 
     def decide(self, key: Key[Array, ""], state: PLRState) -> Bool[Array, ""]:
-        """Replays train; new problems only where the settings say so."""
-        return jnp.array(True) if self.config.train_on_new else self.replays(key, state)
-
-    def replays(self, key: Key[Array, ""], state: PLRState) -> Bool[Array, ""]:
-        """Whether the next batch comes from the buffer."""
-        settings = self.config.buffer
-        enough = max(1, math.ceil(settings.min_fill * settings.capacity))
-        return (buffers.fill(state.buffer) >= enough) & jax.random.bernoulli(key, self.config.replay_prob)
+        return jnp.array(True) if self.config.train_on_new else wants_replay(key, state, self.config)
 
     def propose(self, key: Key[Array, ""], state: PLRState, train: bool) -> tuple[PLRState, Proposal]:
-        if train and not self.config.train_on_new:
-            return state, self.replay(key, state)
-        made = state.replace(next_number=state.next_number + self.num_eval)
-        if not train:
-            return made, self.new(key, state)
-        key_kind, key_problems = jax.random.split(key)
-        return made, jax.lax.cond(self.replays(key_kind, state), self.replay, self.new, key_problems, state)
+        plan = self.supply.plan
 
-    def new(self, key: Key[Array, ""], state: PLRState) -> Proposal:
-        """Problems that were never played."""
-        return sampled(key, self.supply, self.num_eval, state.next_number)
+        def new(key: Key[Array, ""]) -> Proposal:
+            return sampled(key, self.supply, plan.num_eval or plan.num_train, state.next_number)
 
-    def replay(self, key: Key[Array, ""], state: PLRState) -> Proposal:
-        """Problems from the buffer."""
-        slots = buffers.sample(key, state.buffer, self.supply.num_envs, self.config.buffer)
-        problems, lineage, record = buffers.take(state.buffer, slots)
-        return Proposal(problems=problems, lineage=lineage, slots=slots, record=record)
+        return propose(key, state, train, self.config, plan.num_train, new)
 
     def observe(self, state: PLRState, proposal: Proposal, outcome: Outcome) -> PLRState:
-        """Replayed problems get their records updated, the others may enter: where sizes differ they tell which."""
-        buffer, new, size = state.buffer, proposal.slots < 0, len(proposal.slots)
-        if size == self.num_train:
-            buffer = buffers.update(buffer, proposal.slots, outcome)
-        if size == self.num_eval:
-            buffer = buffers.insert(buffer, proposal.problems, proposal.lineage, outcome, new, self.config.buffer)
-        return state.replace(buffer=buffer.replace(clock=buffer.clock + 1))
+        return observe(state, proposal, outcome, self.config)
 
     def memory(self, state: PLRState) -> Buffer:
         return state.buffer

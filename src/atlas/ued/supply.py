@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Int32, Key
 
-from atlas.types import EDIT_ARGUMENTS, Lineage, Partial, Problem, Proposal, Record
+from atlas.types import EDIT_ARGUMENTS, EDITED, NEW, Lineage, Partial, Problem, Proposal, Record
+from atlas.ued import Plan
 
 EditFn = Callable[[Key[Array, ""], Problem, Lineage, Partial], tuple[Problem, Lineage]]
-"""A child of one problem, and how it was made; its serial number is given by the teacher."""
+"""From a problem, its lineage and partial progress: a child and its lineage, to be numbered by the teacher."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +21,12 @@ class Supply:
     """What a teacher is given. Problems and partial progress are opaque to it."""
 
     sample: Callable[[Key[Array, ""], int], Problem]
-    """Draw a batch of so many problems."""
+    """A batch of so many new problems."""
     edit: EditFn
     partial: Partial
     """The shapes of the partial progress on ONE problem; may be abstract."""
-    max_edits: int
-    """Room for so many edits in a lineage."""
-    num_envs: int
-    """Problems in a batch that is trained on."""
+    plan: Plan
+    """How many problems are wanted, and what else its settings mean."""
 
     def problem(self) -> Problem:
         """The shapes of one problem."""
@@ -48,8 +47,8 @@ def root(number: Int32[Array, ""], max_edits: int) -> Lineage:
 def sampled(key: Key[Array, ""], supply: Supply, batch: int, number: Int32[Array, ""]) -> Proposal:
     """New problems, numbered from `number` on."""
     numbers = number + jnp.arange(batch, dtype=jnp.int32)
-    lineage = jax.vmap(lambda n: root(n, supply.max_edits))(numbers)
-    return unknown(supply.sample(key, batch), lineage)
+    lineage = jax.vmap(lambda n: root(n, supply.plan.max_edits))(numbers)
+    return _unplayed(NEW, supply.sample(key, batch), lineage)
 
 
 def edited(
@@ -64,15 +63,15 @@ def edited(
         return problem, lineage.replace(number=number)
 
     numbers = number + jnp.arange(batch, dtype=jnp.int32)
-    return unknown(*jax.vmap(child)(jax.random.split(key, batch), numbers, problems, lineage, partial))
+    return _unplayed(EDITED, *jax.vmap(child)(jax.random.split(key, batch), numbers, problems, lineage, partial))
 
 
-def unknown(problems: Problem, lineage: Lineage) -> Proposal:
-    """A proposal of problems that nobody has played."""
+def _unplayed(kind: int, problems: Problem, lineage: Lineage) -> Proposal:
     batch = len(lineage.number)
     record = Record(
         best_return=jnp.full(batch, -jnp.inf),
         attempts=jnp.zeros(batch, jnp.int32),
         solves=jnp.zeros(batch, jnp.int32),
     )
-    return Proposal(problems=problems, lineage=lineage, slots=jnp.full(batch, -1, jnp.int32), record=record)
+    slots = jnp.full(batch, -1, jnp.int32)
+    return Proposal(kind=jnp.int8(kind), problems=problems, lineage=lineage, slots=slots, record=record)

@@ -7,20 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.domains.minigrid import alphabet, dynamics
+from atlas.domains.minigrid import dynamics, labels
 from atlas.domains.minigrid.alphabet import IDS, NAMES, VOCABULARY
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import CELL_NAMES, DOORS, MOVABLE, cell
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
-from twins import labels
+from twins import labels as twin
 from twins.random_states import random_states
 
-all_labels = jax.jit(jax.vmap(alphabet.label))
+all_labels = jax.jit(jax.vmap(labels.label))
 
 
 def test_the_alphabet_is_in_order() -> None:
-    assert list(NAMES) == labels.all_names()
+    assert list(NAMES) == twin.all_names()
     assert len(NAMES) == len(IDS) == 889
     assert (IDS["next_ball_red_ball_red"], IDS["next_ball_red_square_red"], IDS["next_key_door"]) == (70, 77, 888)
     assert (IDS["front_square_red"], IDS["front_door_red_locked"], IDS["carrying_ball_red"]) == (7, 28, 49)
@@ -32,7 +32,7 @@ def test_labels_agree_with_the_twin(seed: int) -> None:
     states = random_states(seed, count)
     found, seen = np.asarray(all_labels(states)), np.asarray(jax.vmap(dynamics.view)(states))
     for holds, view in zip(found, seen, strict=True):
-        expected = labels.label([[CELL_NAMES[code] for code in row] for row in view.tolist()])
+        expected = twin.label([[CELL_NAMES[code] for code in row] for row in view.tolist()])
         assert {NAMES[i] for i in np.flatnonzero(holds)} == expected
     assert found.any(axis=0).mean() > 0.9, "most propositions hold somewhere, or the comparison would be empty"
 
@@ -40,7 +40,7 @@ def test_labels_agree_with_the_twin(seed: int) -> None:
 def test_the_asked_ones_are_those_of_the_label() -> None:
     states, rng = random_states(30, 1500), np.random.default_rng(0)
     props = rng.integers(0, 889, (1500, 2, 3))
-    asked = jax.jit(jax.vmap(alphabet.holds))(states, jnp.asarray(props))
+    asked = jax.jit(jax.vmap(labels.holds))(states, jnp.asarray(props))
     expected = np.take_along_axis(np.asarray(all_labels(states)), props.reshape(1500, -1), axis=1)
     np.testing.assert_array_equal(np.asarray(asked).reshape(1500, -1), expected)
 
@@ -178,7 +178,7 @@ DRAWN = {
 @pytest.mark.parametrize("case", DRAWN)
 def test_corner_cases(case: str) -> None:
     text, expected = DRAWN[case]
-    found = {NAMES[i] for i in np.flatnonzero(alphabet.label(dynamics.reset(parse_level(text))))}
+    found = {NAMES[i] for i in np.flatnonzero(labels.label(dynamics.reset(parse_level(text))))}
     assert found == expected
 
 
@@ -186,10 +186,10 @@ def _worlds() -> np.ndarray:
     """`bool[props, worlds]`: what is true where one object is ahead, one is carried, or one pair is in view."""
     movable = [CELL_NAMES[cell(kind, colour)] for kind in MOVABLE for colour in range(6)]
     objects = movable + [CELL_NAMES[cell(kind, colour)] for kind in DOORS for colour in range(6)]
-    columns = [{labels.name("front", r) for r in labels.readings(thing)} for thing in objects]
-    columns += [{labels.name("carrying", r) for r in labels.readings(thing)} for thing in movable]
+    columns = [{twin.name("front", r) for r in twin.readings(thing)} for thing in objects]
+    columns += [{twin.name("carrying", r) for r in twin.readings(thing)} for thing in movable]
     pairs = itertools.combinations_with_replacement(objects, 2)
-    columns += [found for pair in pairs if (found := labels.pair_names(*pair))]
+    columns += [found for pair in pairs if (found := twin.pair_names(*pair))]
     true = np.zeros((889, len(columns)), bool)
     for column, names in enumerate(columns):
         true[[IDS[name] for name in names], column] = True

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Int, Int32, Key, UInt8
 
-from atlas.domains.minigrid import alphabet, dynamics, sample
+from atlas.domains.minigrid import alphabet, dynamics, labels, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.edits import level_edits
 from atlas.domains.minigrid.grid import ACTIONS, COLOURS, KINDS, OUTSIDE_CELL, VIEW, Level, State, count_objects
@@ -78,7 +78,7 @@ class Minigrid:
 
     def holds(self, state: State, props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
         """Which of the asked propositions hold now."""
-        return alphabet.holds(state, props)
+        return labels.holds(state, props)
 
     def as_level(self, state: State) -> Level:
         """The level that starts where this state is."""

@@ -1,6 +1,6 @@
 """Small changes of levels (the paper, Appendix D), one row each.
 
-What an edit leaves in the lineage are places, written `100 * row + column`, and cells; see each edit.
+What an edit leaves in the lineage are places (row and column, packed) and cells; see each edit.
 Objects are counted in the grid: a carried one is left alone. A level that follows no layout keeps its walls.
 """
 
@@ -31,7 +31,7 @@ from atlas.domains.minigrid.grid import (
 )
 from atlas.domains.minigrid.sample import door_cells, movable_cells
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.types import Edit
+from atlas.types import Edit, pack_pair
 
 # Growing and shrinking a level by a row or a column of rooms: 1 - 2 - 4 - 6 - 9, alternately across and down.
 #
@@ -177,11 +177,6 @@ def _arguments(side: Int32[Array, ""], rooms: Int32[Array, ""]) -> Int16[Array, 
     return jnp.stack([side, rooms, jnp.int32(-1)]).astype(jnp.int16)
 
 
-# Small changes of levels (the paper, Appendix D), one row each.
-#
-# What an edit leaves in the lineage are places, written `100 * row + column`, and cells; see each edit.
-# Objects are counted in the grid: a carried one is left alone. A level that follows no layout keeps its walls.
-
 Changed = tuple[Level, Int16[Array, "3"]]
 
 
@@ -258,7 +253,7 @@ def _other(u: Float32[Array, ""], choices: UInt8[Array, "n"], current: UInt8[Arr
 def _arguments_edits(level: Level, at: Int32[Array, ""] | int, to: Int32[Array, ""] | int, what: Array | int) -> Array:
     """The record of an edit: two places (-1 for none) and a number."""
     columns = level.cells.shape[1]
-    places = [jnp.where(jnp.asarray(p) < 0, -1, 100 * (jnp.asarray(p) // columns) + p % columns) for p in (at, to)]
+    places = [jnp.where(jnp.asarray(p) < 0, -1, pack_pair(jnp.asarray(p) // columns, p % columns)) for p in (at, to)]
     return jnp.stack([*places, jnp.asarray(what, jnp.int32)]).astype(jnp.int16)
 
 

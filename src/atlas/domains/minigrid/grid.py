@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Int8, UInt8
 
+from atlas.domains.minigrid import alphabet
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.struct import Struct
 
@@ -29,7 +30,7 @@ OUTSIDE, FLOOR, WALL, BALL, SQUARE, KEY, DOOR_CLOSED, DOOR_LOCKED, DOOR_OPEN = r
 MOVABLE: Final = (BALL, SQUARE, KEY)
 DOORS: Final = (DOOR_CLOSED, DOOR_LOCKED, DOOR_OPEN)
 
-COLOURS: Final = ("red", "green", "blue", "purple", "yellow", "gray", "none")
+COLOURS: Final = (*alphabet.COLOURS, "none")
 RED, GREEN, BLUE, PURPLE, YELLOW, GRAY, NO_COLOUR = range(len(COLOURS))
 
 UP, RIGHT, DOWN, LEFT = range(4)

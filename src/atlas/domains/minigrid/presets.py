@@ -4,23 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from atlas.config import (
-    ACCELConfig,
-    BufferConfig,
-    Config,
-    DRConfig,
-    EditConfig,
-    NetworkConfig,
-    PairingConfig,
-    PLRConfig,
-    PPOConfig,
-    RunConfig,
-    StudentConfig,
-    TaskConfig,
-    TeacherConfig,
-)
+from atlas.config import Config, NetworkConfig, PairingConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.presets import Preset
+from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig, PLRConfig, TeacherConfig
 
 DAG_STEPS = 6_291_456_000
 
@@ -127,7 +114,7 @@ than trained on; a batch is small, so no problem should stand in it twice."""
 def small(teacher: str, buffer: int, domain: MinigridConfig, tasks: TaskConfig, run: RunConfig) -> Config:
     """An experiment for a small machine: independent sampling, a small network, many small gradient steps."""
     settings, minimal = SMALL_TEACHERS[teacher]
-    if not isinstance(settings, DRConfig):
+    if isinstance(settings, PLRConfig):
         settings = replace(settings, buffer=BufferConfig(capacity=buffer, replacement=False))
     return Config(
         domain=domain,

@@ -10,7 +10,7 @@ from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES
 from atlas.domains.minigrid.solver.prove import BUDGET, propose
 from atlas.domains.minigrid.text import parse_level
-from atlas.tasks import rm
+from atlas.tasks.machine import ACCEPT, Task, flat_task
 from atlas.types import Problem
 from twins import worlds
 
@@ -87,7 +87,7 @@ def as_world(level) -> worlds.World:
     )
 
 
-def random_task(rng: random.Random, likely: list[int]) -> tuple[worlds.Task, rm.RewardMachine]:
+def random_task(rng: random.Random, likely: list[int]) -> tuple[worlds.Task, Task]:
     """A small machine of any shape: parallel edges, cycles, conjunctions, negations, sometimes a trap."""
     states, accept, reject = rng.randint(1, 3), 100, 200
     edges = []
@@ -99,8 +99,8 @@ def random_task(rng: random.Random, likely: list[int]) -> tuple[worlds.Task, rm.
             later = [u + 1 if u + 1 < states else accept] * 3 + [rng.randrange(states)]
             target = reject if rng.random() < 0.1 else rng.choice(later)
             edges.append((u, target, positive, [p for p in negative if p not in positive]))
-    machine = rm.machine(
-        [rm.Transition(u, v, [p + 1 for p in yes] + [-p - 1 for p in no]) for u, v, yes, no in edges],
+    machine = flat_task(
+        [(u, v, [p + 1 for p in yes] + [-p - 1 for p in no]) for u, v, yes, no in edges],
         {accept},
         {reject},
     )
@@ -148,7 +148,7 @@ def test_verdicts_agree_with_every_play(name: str) -> None:
 
 def test_a_limit_below_the_shortest_plan_is_never_called_solvable() -> None:
     level = parse_level(LEVELS["a locked door"])
-    machine = rm.machine([rm.Transition(0, rm.ACCEPT, [IDS["carrying_ball_red"] + 1])])
+    machine = flat_task([(0, ACCEPT, [IDS["carrying_ball_red"] + 1])])
     problem = Problem(level=level, task=machine)
     best = worlds.shortest(as_world(level), worlds.Task([(0, 9, ["carrying_ball_red"], [])], {9}, set()))
     assert best is not None
@@ -161,6 +161,6 @@ def test_a_limit_below_the_shortest_plan_is_never_called_solvable() -> None:
 
 def test_a_small_budget_is_kept() -> None:
     level = parse_level(LEVELS["a locked door"])
-    task = rm.machine([rm.Transition(0, rm.ACCEPT, [IDS["carrying_ball_red"] + 1])])
+    task = flat_task([(0, ACCEPT, [IDS["carrying_ball_red"] + 1])])
     assert propose(Problem(level=level, task=task), budget=1).verdict == "unknown"
     assert propose(Problem(level=level, task=task), budget=BUDGET).verdict == "solvable"

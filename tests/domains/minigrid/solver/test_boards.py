@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from atlas.domains.minigrid import alphabet, dynamics
+from atlas.domains.minigrid import dynamics, labels
 from atlas.domains.minigrid.alphabet import IDS, NAMES
 from atlas.domains.minigrid.grid import PICK_UP, PUT_DOWN, TOGGLE, Level
 from atlas.domains.minigrid.solver import bounds
@@ -14,7 +14,7 @@ from twins.random_states import random_levels
 
 LEVELS, STANDS, ASKED = 24, 5, 60
 
-label_of = jax.jit(jax.vmap(lambda level: alphabet.label(dynamics.reset(level))))
+label_of = jax.jit(jax.vmap(lambda level: labels.label(dynamics.reset(level))))
 act = jax.jit(jax.vmap(lambda level, action: dynamics.as_level(dynamics.step(dynamics.reset(level), action))))
 
 

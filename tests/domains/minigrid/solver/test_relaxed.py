@@ -15,11 +15,11 @@ from atlas.domains.minigrid.sample import Bounds, level_sampler, possible
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.domains.minigrid.text import pad_level, parse_level
-from atlas.tasks import rm
-from atlas.tasks.flatten import flatten
-from atlas.tasks.rm import ACCEPT, ACCEPTED, RUNNING, UNUSED, RewardMachine, TaskSize, Transition
-from atlas.tasks.sample import draw_sequence, formalism
+from atlas.tasks.machine import ACCEPT, UNUSED, Task, TaskSize, flat_task
+from atlas.tasks.packed import PackedTask, flattened, pack, stack, unstack
+from atlas.tasks.sample import formalism, sample_sequence
 from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED, RUNNING
 from levels import varied_levels
 from twins import relaxed as twin
 
@@ -30,18 +30,18 @@ def literals(*names: str) -> list[int]:
     return [-IDS[name[1:]] - 1 if name[0] == "-" else IDS[name] + 1 for name in names]
 
 
-def sequence(*names: str) -> RewardMachine:
+def sequence(*names: str) -> Task:
     last = len(names) - 1
-    return rm.machine([Transition(u, ACCEPT if u == last else u + 1, literals(n)) for u, n in enumerate(names)])
+    return flat_task([(u, ACCEPT if u == last else u + 1, literals(n)) for u, n in enumerate(names)])
 
 
 check = jax.jit(functools.partial(relaxed, locks=2, free_form=True))
 
 
-def passes(drawing: str, task: RewardMachine) -> bool:
+def passes(drawing: str, task: Task) -> bool:
     """One program for all small levels and tasks."""
     level = pad_level(parse_level(drawing), 3, 8)
-    return bool(check(Problem(level=level, task=rm.resize(task, TaskSize(4, 1, 3)))))
+    return bool(check(Problem(level=level, task=pack(task, TaskSize(1, 4, 1, 3)))))
 
 
 GREEN = """
@@ -68,8 +68,8 @@ def test_unlocking_is_branched_over_and_never_undone(names: list[str], solvable:
 
 
 def test_negations_count_only_where_they_contradict() -> None:
-    def guarded(*names: str) -> RewardMachine:
-        return rm.machine([Transition(0, ACCEPT, literals(*names))])
+    def guarded(*names: str) -> Task:
+        return flat_task([(0, ACCEPT, literals(*names))])
 
     assert passes(GREEN, guarded("front_ball", "-front_ball_red"))
     assert not passes(GREEN, guarded("front_ball_red", "-front_ball"))
@@ -100,25 +100,25 @@ def varied() -> Level:
     return varied_levels(MinigridConfig(), 192)
 
 
-def random_machine(rng: np.random.Generator, mask: np.ndarray) -> RewardMachine:
+def random_machine(rng: np.random.Generator, mask: np.ndarray) -> Task:
     """Two running states, each with two edges of up to two literals."""
     known = np.flatnonzero(mask)
     edges = []
     for u, targets in ((0, (1, ACCEPT)), (1, (0, ACCEPT))):
         for target in targets:
             props = rng.choice(known if len(known) and rng.random() < 0.8 else np.arange(len(NAMES)), 2) + 1
-            edges.append(Transition(u, target, [int(props[0]), *([-int(props[1])] * int(rng.random() < 0.3))]))
-    return rm.resize(rm.machine(edges), TaskSize(3, 2, 2))
+            edges.append((u, target, [int(props[0]), *([-int(props[1])] * int(rng.random() < 0.3))]))
+    return flat_task(edges)
 
 
-def twin_verdict(level: Level, task: RewardMachine) -> bool:
+def twin_verdict(level: Level, task: Task) -> bool:
     cells = [[grid.cell_name(code) for code in row] for row in np.asarray(level.cells).tolist()]
     carried = int(level.carrying)
     edges = [
         (e.source, e.target, [NAMES[x - 1] for x in e.literals if x > 0], [NAMES[-x - 1] for x in e.literals if x < 0])
-        for e in rm.transitions(task)
+        for e in task.flat.edges
     ]
-    accepting = set(np.flatnonzero(np.asarray(task.outcome) == ACCEPTED).tolist())
+    accepting = set(np.flatnonzero(np.asarray(task.flat.outcomes) == ACCEPTED).tolist())
     hands = None if carried == grid.NOTHING else grid.cell_name(carried)
     return twin.solvable(cells, tuple(np.asarray(level.position).tolist()), hands, edges, accepting)
 
@@ -128,7 +128,7 @@ def test_the_check_agrees_with_its_twin() -> None:
     masks = np.asarray(jax.jit(jax.vmap(possible))(levels))
     rng = np.random.default_rng(1)
     tasks = [random_machine(rng, mask) for mask in masks]
-    batch = Problem.unchecked(level=levels, task=jax.tree.map(lambda *x: np.stack(x), *tasks))
+    batch = Problem.unchecked(level=levels, task=stack(tasks, TaskSize(1, 3, 2, 2)))
     found = judge(batch)
     one_by_one = [jax.tree.map(lambda x, i=i: np.asarray(x)[i], levels) for i in range(len(tasks))]
     expected = [twin_verdict(level, task) for level, task in zip(one_by_one, tasks, strict=True)]
@@ -140,8 +140,7 @@ def test_grouping_by_locks_changes_nothing() -> None:
     levels = varied()
     few = np.flatnonzero(np.isin((np.asarray(levels.cells) >> 3 == grid.DOOR_LOCKED).sum((1, 2)), [1, 3]))
     chosen = jax.tree.map(lambda x: np.asarray(x)[few], levels)
-    task = rm.resize(sequence("front_key", "next_ball_door_open"), TaskSize(3, 2, 2))
-    tasks = jax.tree.map(lambda x: np.stack([np.asarray(x)] * len(few)), task)
+    tasks = stack([sequence("front_key", "next_ball_door_open")] * len(few), TaskSize(1, 3, 2, 2))
     problems = Problem.unchecked(level=chosen, task=tasks)
     assert (relaxed_many(problems) == program(True)(problems)).all()
 
@@ -152,10 +151,9 @@ def test_hierarchies_are_judged_as_their_flat_form() -> None:
     keys = jax.random.split(jax.random.key(0), 96)
     masks = jnp.roll(jax.jit(jax.vmap(possible))(levels), 1, axis=0)  # what another level holds, so that many fail
     nested = jax.device_get(jax.jit(jax.vmap(tasks.sample))(keys, masks))
-    found = relaxed_many(Problem.unchecked(level=levels, task=nested))
-    one_by_one = [jax.tree.map(lambda x, i=i: x[i], (levels, nested)) for i in range(96)]
-    expected = [twin_verdict(level, flatten(task)) for level, task in one_by_one]
-    assert found.tolist() == expected
+    found = np.asarray(program(True)(Problem.unchecked(level=levels, task=flattened(nested))))
+    one_by_one = [jax.tree.map(lambda x, i=i: np.asarray(x)[i], levels) for i in range(96)]
+    assert found.tolist() == [twin_verdict(*pair) for pair in zip(one_by_one, unstack(nested), strict=True)]
     assert 0.05 < found.mean() < 0.95
 
 
@@ -196,12 +194,12 @@ def tolerance(expected: np.ndarray, n: int) -> np.ndarray:
     return SIGMAS * np.sqrt(spread / n + spread / (5 * 4096)) + 0.0005
 
 
-def cut(task: RewardMachine, length: jax.Array) -> RewardMachine:
+def cut(task: PackedTask, length: jax.Array) -> PackedTask:
     """The first transitions of a sequence."""
     states = jnp.arange(LONGEST + 1)
     return task.replace(
-        target=jnp.where((states < length)[:, None], task.target, jnp.int8(UNUSED)),
-        outcome=jnp.where(states == length, ACCEPTED, RUNNING).astype(jnp.int8),
+        target=jnp.where((states < length)[None, :, None], task.target, jnp.int8(UNUSED)),
+        outcome=jnp.where(states == length, ACCEPTED, RUNNING).astype(jnp.int8)[None],
     )
 
 
@@ -213,7 +211,7 @@ def shares(conditioned: bool, n: int) -> np.ndarray:
         key_level, key_task = jax.random.split(key)
         level = sample(key_level, bounds)
         mask = possible(level) if conditioned else jnp.ones(len(NAMES), bool)
-        task = draw_sequence(key_task, mask, LONGEST, LONGEST)
+        task = sample_sequence(key_task, mask, LONGEST, LONGEST, TaskSize(1, LONGEST + 1, 1, 1))
         return jax.vmap(lambda k: relaxed(Problem(level=level, task=cut(task, k)), DOORS))(1 + jnp.arange(LONGEST))
 
     share = jax.jit(lambda keys, bounds: jax.vmap(one, (0, None))(keys, bounds).mean(0))

@@ -10,7 +10,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import jax
@@ -25,20 +25,17 @@ from atlas.domains.minigrid.solver.boards import ProductState, read_scene
 from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bound, why_unsolvable
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
 from atlas.errors import AtlasError
+from atlas.problems import stack
 from atlas.settings import STEP_LIMIT
-from atlas.struct import stacked
-from atlas.tasks import machine, packed
-from atlas.tasks.packed import PackedTask, RewardMachines
+from atlas.tasks.machine import Task, natural_size
+from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, REJECTED
 from atlas.world import World, WorldState
 
 Verdict = Literal["solvable", "unsolvable", "unknown"]
-DOMAIN: Final = Minigrid(MinigridConfig())
 BUDGET: Final = 1500
 """Nodes that are searched before giving up: about a second."""
-POLISHING: Final = 300
-"""Nodes that are searched for a shorter plan once there is one."""
 
 
 @dataclass(frozen=True)
@@ -61,21 +58,10 @@ class Solution:
         return None if self.plan is None else len(self.plan)
 
 
-def solve(problem: Problem, step_limit: int = STEP_LIMIT, budget: int = BUDGET, polish: int = POLISHING) -> Solution:
-    """Decide whether a problem can be solved within the step limit, and prove it either way."""
-    return solve_many([problem], step_limit, budget, polish)[0]
-
-
 MANY: Final = 200
 """From so many problems on, other processes are worth their start."""
 PIECE: Final = 16
 """Problems that are handed to another process at a time."""
-
-Progress = Callable[[int, int], None]
-
-
-def silent(done: int, total: int) -> None:
-    """Tell nobody how far the work is."""
 
 
 def solve_many(
@@ -85,9 +71,12 @@ def solve_many(
     polish: int = 0,
     bound: bool = True,
     workers: int = 1,
-    progress: Progress = silent,
+    progress: Callable[[int, int], None] = lambda *_: None,
 ) -> list[Solution]:
-    """The solution of each problem, as `solve` gives it. `progress` is called with how many of how many are done.
+    """Decide for each problem whether it can be solved within the step limit, and prove it either way.
+
+    `budget`: nodes that are searched before giving up; `polish`: nodes that are searched for a shorter plan once there
+    is one; `bound`: give a lower bound on the steps; `progress` is called with how many of how many are done.
 
     More than one worker starts other Python processes, so a script must call it under `if __name__ == "__main__"`; 0
     takes one a core if the problems are many.
@@ -105,7 +94,7 @@ def solve_many(
         collect(map(decide, problems))
     else:
         plain = [
-            Problem.unchecked(level=jax.tree.map(np.asarray, problem.level), task=packed.unpack(_given(problem.task)))
+            Problem.unchecked(level=jax.tree.map(np.asarray, problem.level), task=unpack(problem.task))
             for problem in problems
         ]
         # A process that is forked from one in which JAX runs may hang, so they are started afresh.
@@ -122,11 +111,11 @@ def solve_many(
 def propose(
     problem: Problem, step_limit: int = STEP_LIMIT, budget: int = BUDGET, polish: int = 0, bound: bool = True
 ) -> Solution:
-    """As `solve`, but the plan is not yet replayed in the world."""
+    """The solution of one problem, but with a plan that was not yet replayed in the world."""
     if step_limit < 1 or budget < 1:
         raise AtlasError(f"step_limit = {step_limit} and budget = {budget} must both be at least 1")
     try:
-        task = packed.unpack(_given(problem.task)).flat
+        task = unpack(problem.task).flat
     except AtlasError as error:
         return Solution("unknown", str(error))
     scene, agent, direction = read_scene(problem.level)
@@ -190,20 +179,6 @@ def _shorten(product: AbstractProduct, start: ProductState, plan: list[int], bud
     return plan
 
 
-def counted(solutions: list[Solution]) -> dict[str, Any]:
-    """How often each verdict was given, and more about a set."""
-    verdicts = [s.verdict for s in solutions]
-    lengths = [len(s.plan) for s in solutions if s.plan is not None]
-    return {
-        "problems": len(solutions),
-        "solvable": verdicts.count("solvable"),
-        "unsolvable": verdicts.count("unsolvable"),
-        "unknown": verdicts.count("unknown"),
-        "trivial": sum(s.trivial for s in solutions),
-        "mean_plan_length": float(np.mean(lengths)) if lengths else None,
-    }
-
-
 # Replaying plans in the world: the compiled dynamics, the real labels, the task as it was given
 
 CHUNK: Final = 256
@@ -214,13 +189,11 @@ def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_l
     """`bool[problems]`: whether each plan ends, at the latest at the step limit, with its task accepted."""
     verdicts = np.zeros(len(plans), bool)
     groups: dict[Any, list[int]] = {}
-    tasks = [_given(problem.task) for problem in problems]
-    for row, task in enumerate(tasks):
-        size = machine.natural_size(task) if isinstance(task, machine.Task) else task.size
+    for row, problem in enumerate(problems):
+        size = natural_size(problem.task) if isinstance(problem.task, Task) else problem.task.size
         groups.setdefault("flat" if size.machines == 1 else size, []).append(row)
     for members in map(np.array, groups.values()):
-        level = stacked([problems[row].level for row in members], DOMAIN.padding)
-        batch = Problem.unchecked(level=level, task=packed.stack([tasks[row] for row in members]))
+        batch = stack([problems[row] for row in members])
         lengths = np.array([len(plans[row]) for row in members], np.int32)
         actions = np.zeros((len(members), step_limit), np.int32)
         for place, row in enumerate(members):
@@ -236,7 +209,7 @@ def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_l
 
 @functools.cache
 def _replay(step_limit: int) -> Any:
-    world = World(DOMAIN, RewardMachines(), step_limit)
+    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit)
 
     def is_accepted(problem: Problem, actions: Int32[Array, "steps"], length: Int[Array, ""]) -> Bool[Array, ""]:
         """Follow one plan to its end or to the end of the episode."""
@@ -249,13 +222,3 @@ def _replay(step_limit: int) -> Any:
         return jax.lax.while_loop(lambda moment: ~moment[1] & (moment[0].time < length), act, start)[2]
 
     return jax.jit(jax.vmap(is_accepted))
-
-
-# Tasks may still be arrays of the older kind, where a single machine has no axis of its own.
-
-
-def _given(task: Any) -> machine.Task | PackedTask:
-    if isinstance(task, machine.Task | PackedTask):
-        return task
-    arrays = {field.name: np.asarray(getattr(task, field.name)) for field in fields(task)}
-    return PackedTask.unchecked(**arrays if "call" in arrays else {name: x[None] for name, x in arrays.items()})

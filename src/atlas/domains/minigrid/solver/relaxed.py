@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Int, Int16, Int32, UInt8, UInt32
 
+from atlas.chance import WORD, bit_set, union
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, DOOR_TYPE, PROPOSITIONS, VOCABULARY, Proposition
 from atlas.domains.minigrid.grid import (
     BALL,
@@ -42,26 +43,11 @@ from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
 
 COLOUR_COUNT: Final = ANY_COLOUR
-WORD: Final = 32
-"""Bits of a word."""
-
-
-def _union(sets: UInt32[Array, "..."], axis: int = 0) -> UInt32[Array, "..."]:
-    """The union of sets along an axis; sets are the bits of a word."""
-    return jax.lax.reduce(sets, jnp.uint32(0), jax.lax.bitwise_or, (axis,))
 
 
 def _union_where(chosen: Any, sets: UInt32[Array, "many"]) -> UInt32[Array, "places"]:
     """For each column of `bool[many, places]`, the union of the sets that are chosen."""
-    return _union(jnp.where(chosen, sets[:, None], jnp.uint32(0)))
-
-
-def _bit_set(mask: Bool[Array, "*many n"]) -> UInt32[Array, "*many words"]:
-    """32 places a word, the first in the lowest bit."""
-    padded = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, -mask.shape[-1] % WORD)])
-    words = padded.reshape(*mask.shape[:-1], padded.shape[-1] // WORD, WORD)
-    place = jnp.asarray(2 ** np.arange(WORD), jnp.uint32).reshape((1,) * mask.ndim + (WORD,))
-    return jnp.sum(jnp.where(words, place, jnp.uint32(0)), axis=-1, dtype=jnp.uint32)
+    return union(jnp.where(chosen, sets[:, None], jnp.uint32(0)))
 
 
 def relaxed(problem: Problem, locks: int, free_form: bool = False) -> Bool[Array, ""]:
@@ -72,16 +58,15 @@ def relaxed(problem: Problem, locks: int, free_form: bool = False) -> Bool[Array
     """
     within = situations((free_regions if free_form else room_regions)(problem.level, locks))
     task = problem.task
-    target, guard = task.target.reshape(task.target.shape[-2:]), task.guard.reshape(task.guard.shape[-3:])
-    accepts = (task.outcome == ACCEPTED).reshape(-1, 1)
-    passes = _bit_set(satisfiable(guard, within) & (target != UNUSED)[..., None])
-    can_open = _bit_set(within.opens)
+    target, accepts = task.target[0], (task.outcome[0] == ACCEPTED)[:, None]
+    passes = bit_set(satisfiable(task.guard[0], within) & (target != UNUSED)[..., None])
+    can_open = bit_set(within.opens)
     everywhere = jnp.where(accepts, jnp.uint32(2**32 - 1), jnp.zeros_like(passes[:, 0]))
 
     def improve(state: tuple[Array, Array]) -> tuple[Array, Array]:
         """One step of a search backwards: `wins` is a set of situations for each task state."""
         _, wins = state
-        better = wins | _union(passes & wins[target], axis=1)
+        better = wins | jax.vmap(union)(passes & wins[target])
         for lock in range(locks):
             # For each situation in which the lock is closed, the bit of the one in which it is open.
             after = better >> 2**lock if 2**lock < WORD else jnp.roll(better, -(2**lock // WORD), axis=1)

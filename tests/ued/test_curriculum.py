@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.build import build, parts
-from atlas.config import DRConfig
+from atlas.build import build, observer, parts
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.solver.relaxed import relaxed_many
-from atlas.tasks.view import view
-from atlas.ued.curriculum import SAMPLE, Observer, ancestry, count_states, examples, tell_edit, tell_edits
+from atlas.tasks.packed import count_states, unpack, unstack
+from atlas.ued import DRConfig
+from atlas.ued.curriculum import SAMPLE, ancestry, examples
 from rules import count_objects
 
 SEED = 7
@@ -25,13 +25,13 @@ def observed():
     """A tiny run after some iterations, and the one who looks on."""
     trainer = build(TINY)
     state, _ = trainer.compiled(jax.jit(trainer.init)(jax.random.key(0)), jnp.int32(16))
-    return Observer(TINY, trainer, parts(TINY).world), state
+    return observer(parts(TINY), trainer), state
 
 
 @pytest.fixture(scope="module")
 def seen(observed):
-    observer, state = observed
-    return observer.look(state.teacher, SEED)
+    looking_on, state = observed
+    return looking_on.look(state.teacher, SEED)
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +53,12 @@ def test_the_numbers_are_means_by_probability(seen, record):
     totals, shares = defaultdict(float), defaultdict(lambda: defaultdict(float))
     for i, p in enumerate(seen.probability):
         problem, lineage = one(seen.problems, i), one(seen.lineage, i)
-        machine = view(problem.task).machines[0]
+        machine = unpack(problem.task).flat
         told = {
             "rooms": int(problem.level.rooms),
             "objects": count_objects(problem.level),
-            "states": len(machine.outcome),
-            "edits": len(tell_edits(lineage, [str(n) for n in range(100)])),
+            "states": len(machine.outcomes),
+            "edits": int((lineage.edits >= 0).sum()),
             "generation": int(lineage.generation),
         }
         for name, value in told.items():
@@ -95,9 +95,9 @@ def test_a_sequence_has_one_path_as_long_as_its_edges(record):
 
 
 def test_looking_on_changes_nothing_and_repeats_itself(observed, record):
-    observer, state = observed
+    looking_on, state = observed
     before = jax.tree.map(np.array, jax.tree.map(jax.random.key_data, state.key))
-    assert observer.measure(observer.look(state.teacher, SEED), SEED) == record
+    assert looking_on.measure(looking_on.look(state.teacher, SEED), SEED) == record
     assert np.array_equal(before, jax.random.key_data(state.key))
 
 
@@ -117,18 +117,18 @@ def test_examples_are_copies(seen):
 
 def test_an_empty_buffer_is_told_as_such():
     trainer = build(TINY)
-    observer = Observer(TINY, trainer, parts(TINY).world)
-    nothing = observer.look(jax.jit(trainer.init)(jax.random.key(0)).teacher, SEED)
-    assert observer.measure(nothing, SEED) == {"problems": 0}
+    looking_on = observer(parts(TINY), trainer)
+    nothing = looking_on.look(jax.jit(trainer.init)(jax.random.key(0)).teacher, SEED)
+    assert looking_on.measure(nothing, SEED) == {"problems": 0}
 
 
 @pytest.mark.slow
 def test_without_memory_new_problems_are_looked_at():
     config = dataclasses.replace(TINY, teacher=DRConfig())
     trainer = build(config)
-    observer = Observer(config, trainer, parts(config).world)
-    seen = observer.look(trainer.teacher.init(jax.random.key(0)), SEED)
-    record = observer.measure(seen, SEED)
+    looking_on = observer(parts(config), trainer)
+    seen = looking_on.look(trainer.teacher.init(jax.random.key(0)), SEED)
+    record = looking_on.measure(seen, SEED)
     assert record["problems"] == SAMPLE
     assert record["edit_kinds"] == {}
     assert record["solved"] == {"rooms": {}, "states": {}}
@@ -139,8 +139,8 @@ def test_counting_works_for_hierarchies():
     from atlas.api import sample_batch, settings
 
     problems = jax.tree.map(np.asarray, sample_batch(settings("independent", "hierarchical", (1,)), 16, 0))
-    expected = [sum(len(m.outcome) for m in view(one(problems.task, i)).machines if m.edges) for i in range(16)]
-    assert count_states(problems).tolist() == expected
+    expected = [sum(len(m.outcomes) for m in task.machines if m.edges) for task in unstack(problems.task)]
+    assert jax.vmap(count_states)(problems.task).tolist() == expected
     counts = [count_objects(one(problems.level, i)) for i in range(16)]
     assert grid.count_objects(np.asarray(problems.level.cells)).tolist() == counts
 
@@ -160,15 +160,14 @@ def test_counting_works_for_hierarchies():
         ("of_mine", (4, -1, 5), "of_mine(4, 5)"),
     ],
 )
-def test_edits_are_told_in_words(name, arguments, words):
-    assert tell_edit(name, arguments).startswith(words)
+def test_edits_are_told_in_words(observed, name, arguments, words):
+    assert observed[0].tell_edit(name, arguments).startswith(words)
 
 
 def test_every_edit_of_a_run_can_be_told(observed, seen):
-    names = observed[0].edit_names
-    told = [tell_edits(one(seen.lineage, i), names) for i in range(len(seen))]
+    told = [observed[0].tell_edits(one(seen.lineage, i)) for i in range(len(seen))]
     assert any(told)
-    assert all("?" not in words for edits in told for words in edits)
+    assert all(words.endswith(")") for edits in told for words in edits)
 
 
 def test_where_a_problem_came_from_is_a_sentence():
