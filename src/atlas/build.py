@@ -21,7 +21,7 @@ from atlas.student.encode import Cells
 from atlas.student.network import Student
 from atlas.tasks.edits import tell_edit as tell_task_edit
 from atlas.tasks.edits import tell_state
-from atlas.tasks.packed import count_states
+from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 from atlas.training import Play, Trainer
@@ -128,6 +128,10 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     )
 
 
+AT_ONCE = 256
+"""Problems that are checked side by side: the check needs memory."""
+
+
 def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
     domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
@@ -144,9 +148,15 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}
 
-    def inspect(problem: Problem) -> dict[str, Array]:
-        paths = count_paths(problem.task)
-        return {"solvable": screen(problem), "paths": paths.count, "path_length": paths.mean}
+    def inspect_one(pair: tuple[Problem, Any]) -> dict[str, Array]:
+        flat, task = pair
+        paths = count_paths(task)
+        return {"solvable": screen(flat), "paths": paths.count, "path_length": paths.mean}
+
+    inspect_pairs = jax.jit(lambda *pairs: jax.lax.map(inspect_one, pairs, batch_size=AT_ONCE))
+
+    def inspect(problems: Problem) -> dict[str, Array]:
+        return inspect_pairs(problems.replace(task=flattened(problems.task)), problems.task)
 
     return Observer(
         teacher=trainer.teacher,

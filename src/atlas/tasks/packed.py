@@ -106,6 +106,24 @@ def unstack(batch: PackedTask) -> list[machine.Task]:
     return [machine.untabulate(machine.Tables(*row)) for row in rows]
 
 
+def flattened(batch: PackedTask) -> PackedTask:
+    """A batch with its tasks flattened on the host, in sizes that are powers of two so that few shapes are compiled.
+
+    A task whose flat form is too large becomes one that is never accepted.
+    """
+    if batch.call is None:
+        return batch
+    tasks = []
+    for task in unstack(batch):
+        try:
+            tasks.append(machine.flatten(task))
+        except AtlasError:
+            tasks.append(machine.flat_task([]))
+    sizes = zip(*map(machine.natural_size, tasks), strict=True)
+    _, states, edges, literals, _, _ = (1 << (max(column) - 1).bit_length() for column in sizes)
+    return stack(tasks, TaskSize(1, min(states, MAX_STATES), edges, literals))
+
+
 def count_states(task: PackedTask) -> Int32[Array, ""]:
     """States of a task, over all its machines. They must be numbered without gaps."""
     highest = jnp.max(task.target, axis=(-2, -1)).astype(jnp.int32)  # edges lead to all states but the first
