@@ -57,6 +57,11 @@ def imported(path: Path) -> set[str]:
 
 
 FILES = sorted(ROOT.rglob("*.py"))
+PLAIN = {
+    "vocabulary", "errors", "show/canvas", "domains/minigrid/alphabet",
+    *(f"tasks/{name}" for name in ("machine", "automata", "english", "explain", "ltlf", "formats", "check", "draw")),
+}  # fmt: skip
+"""What people do with tasks: modules that need no JAX, and import none that does."""
 
 
 def test_every_rule_is_about_a_part_that_exists() -> None:
@@ -87,3 +92,20 @@ def test_only_the_edges_print_and_open_files(path: Path) -> None:
 def test_files_say_what_they_are_for(path: Path) -> None:
     text = path.read_text()
     assert ast.get_docstring(ast.parse(text)) or path.name == "__init__.py", "say what it is for"
+
+
+def test_what_people_do_with_tasks_needs_no_jax() -> None:
+    for name in PLAIN:
+        modules = {
+            name
+            for node in ast.walk(ast.parse((ROOT / f"{name}.py").read_text()))
+            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            + ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+        }
+        ours = {module.removeprefix("atlas.").replace(".", "/") for module in modules if module.startswith("atlas.")}
+        assert not {"jax", "jaxtyping"} & modules, name
+        assert ours <= PLAIN | {"tasks"}, name
+
+
+def test_no_module_has_the_name_of_a_public_function() -> None:
+    assert not set(dir(atlas)) & {_part(path.relative_to(ROOT).with_suffix("").parts) for path in FILES}
