@@ -25,7 +25,7 @@ from atlas.config import Config, PairingConfig
 from atlas.domains import DOMAINS, find, surface_of
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Evaluator
-from atlas.runs.problem_files import choose, load, named
+from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
 from atlas.settings import STEP_LIMIT, to_plain
 from atlas.tasks.machine import content_hash
@@ -316,12 +316,12 @@ class Exam:
         problems = list(one_by_one(chosen.problems))
         self.evaluator = Evaluator(problems, attempts, chosen.step_limit, lanes=len(problems))
 
-    def rates(self, params: Any, number: int) -> dict[str, float]:
-        """Solve rates over all problems and by stratum, as in `rooms_2`. `number` is the seed of this exam."""
+    def rates(self, params: Any, number: int) -> SolveRates:
+        """Solve rates over all problems and by stratum. `number` is the seed of this exam."""
         solved = self.evaluator.of_student(self.student, params, seed=number).solved.mean(axis=1)
         values = self.chosen.values
-        each = {f"{self.chosen.stratum}_{n}": float(solved[values == n].mean()) for n in np.unique(values)}
-        return {"all": float(solved.mean()), **each}
+        each = {int(value): float(solved[values == value].mean()) for value in np.unique(values)}
+        return SolveRates(float(solved.mean()), {self.chosen.stratum: each})
 
 
 def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
@@ -417,6 +417,8 @@ def _no_set(given: str) -> AtlasError:
 
 
 def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
+    from atlas.runs.problem_files import load, named  # held-out problems need none of it
+
     if path.suffix == ".npz":
         bulk = load_bulk(path)
         about = bulk.settings if isinstance(bulk.settings, dict) else {}
@@ -432,6 +434,8 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 def find_problem(words: str) -> NamedProblem:
     """The problem that is meant: `FILE`, `SET:NAME` (its path, or `hand` and the like), or `NAME`."""
+    from atlas.runs.problem_files import choose
+
     path = Path(words)
     set_words, _, name = words.rpartition(":")
     if path.exists():
