@@ -112,7 +112,7 @@ def test_an_attempt_by_hand() -> None:
             assert by_hand(trials, number, turn) == (found.solved[number, turn], found.steps[number, turn])
 
 
-def by_hand(trials: Trials, number: int, turn: int) -> tuple[bool, int]:
+def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, int]:
     one, params = tiny()
     world = trials.batches[0].world
     problem = jax.tree.map(lambda x: x[number], trials.batches[0].problems)

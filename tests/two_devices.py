@@ -14,6 +14,7 @@ import numpy as np
 from atlas.build import build
 from atlas.config import PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
+from atlas.domains.minigrid.presets import TINY
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.store import from_arrays, to_arrays
 
