@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from atlas.domains.minigrid import draw, grid
 from atlas.domains.minigrid.alphabet import VOCABULARY
@@ -39,7 +39,8 @@ from atlas.show.episode import STEP_LIMIT, Action, Choice, Episode, Record, Scen
 from atlas.show.problem import TILE
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.packed import unpack
+from atlas.tasks.machine import Task
+from atlas.tasks.packed import unpack, unstack
 from atlas.types import Problem
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ LINES: Final = 6
 
 def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any]) -> "Image":
     """Some problems (batched) on one page; `facts` are those of a snapshot's examples, `when` tells the moment."""
-    cards = [_card(jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), problems), fact) for i, fact in enumerate(facts)]
+    levels = [jax.tree.map(lambda x, i=i: np.asarray(x[i]), problems.level) for i in range(len(facts))]
+    cards = [_card(*one) for one in zip(levels, unstack(problems.task), facts, strict=True)]
     title = f"What is replayed after {short(when['steps'])} steps"
     more = f"iteration {when['iteration']:,}, {clock(when['seconds'])} of training"
     shapes: list[canvas.Shape] = [Text((GAP, 28), title, 24)]
@@ -214,26 +216,26 @@ def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str
     return canvas.pixels(Drawing((Rectangle((0, 0), size, fill=GROOVE), *shapes), size))
 
 
-def _card(one: Problem, fact: dict[str, Any]) -> Drawing:
+def _card(level: Level, task: Task, fact: dict[str, Any]) -> Drawing:
     """The level on the left, words on the right, the task below."""
-    level = crop_level(one.level)
+    level = crop_level(level)
     rows, cols = level.cells.shape
     tile = max(TILES[1], min(TILES[0], LEVEL_SIZE[0] // cols, LEVEL_SIZE[1] // rows))
     drawn = canvas.scaled(draw.level_drawing(level), tile)
     left = PADDING + drawn.size[0] + PADDING
     shapes: list[canvas.Shape] = [Group(drawn.shapes, (PADDING, PADDING))]
     y = PADDING
-    for words, colour, size in _words(one, fact, WIDTH - left - PADDING):
+    for words, colour, size in _words(task, fact, WIDTH - left - PADDING):
         shapes.append(Text((left, y + 0.6 * size), words, size, colour))
         y += 1.45 * size
     above = max(PADDING + drawn.size[1], y) + PADDING / 2
-    task = task_drawing(unpack(one.task), VOCABULARY, draw.sign)
-    shrink = min(1.0, (WIDTH - PADDING) / task.size[0], TASK_HEIGHT / task.size[1])
-    shapes.append(Group(task.shapes, (PADDING / 2, above), shrink))
-    return Drawing(tuple(shapes), (WIDTH, above + shrink * task.size[1] + PADDING / 2))
+    machine = task_drawing(task, VOCABULARY, draw.sign)
+    shrink = min(1.0, (WIDTH - PADDING) / machine.size[0], TASK_HEIGHT / machine.size[1])
+    shapes.append(Group(machine.shapes, (PADDING / 2, above), shrink))
+    return Drawing(tuple(shapes), (WIDTH, above + shrink * machine.size[1] + PADDING / 2))
 
 
-def _words(one: Problem, fact: dict[str, Any], width: float) -> list[tuple[str, str, float]]:
+def _words(task: Task, fact: dict[str, Any], width: float) -> list[tuple[str, str, float]]:
     """How the student fares, where the problem came from, the task in a sentence, and the edits that made it."""
     solved, attempts, edits = fact["solves"], fact["attempts"], fact["edits"]
     colour = SOFT if not attempts else GOOD if 2 * solved >= attempts else FAIR if solved else BAD
@@ -242,7 +244,7 @@ def _words(one: Problem, fact: dict[str, Any], width: float) -> list[tuple[str, 
         (f"solved {short(solved)} of {short(attempts)}" if attempts else "not played yet", colour, 17.0),
         (f"probability {fact['probability']:.2g}, {'sampled' if fact['parent'] < 0 else made}", INK, 14.0),
     ]
-    told = explain(one.task, VOCABULARY)
+    told = explain(task, VOCABULARY)
     sentence = canvas.wrap(told, width, 13, 3) if is_prose(told) else []
     history = canvas.wrap(", ".join(edits), width, 13, LINES - len(sentence))
     return lines + [(line, INK, 13.0) for line in sentence] + [(line, SOFT, 13.0) for line in history]
