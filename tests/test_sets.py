@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from atlas.domains.minigrid.grid import Level, count_objects
+from atlas.domains.minigrid.sets import BANDS
 from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.evaluation import sets
-from atlas.evaluation.sets import BANDS, RECIPES, Built, build, fingerprint, identity, one_by_one
+from atlas.evaluation.sets import Built, build, fingerprint, identity, one_by_one, recipes
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
 
+RECIPES = recipes()
 SMALL = replace(RECIPES["cvar-dag"], count=20)
 
 
@@ -61,7 +63,6 @@ def test_a_fingerprint_tells_one_cell_of_one_level(built: Built) -> None:
 
 
 def test_validation_is_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sets, "PER_CELL", 1)
     made = build(replace(RECIPES["validation"], count=60), seed=1, workers=1)
     rooms, objects = np.asarray(made.problems.level.rooms), count_objects(np.asarray(made.problems.level.cells))
     lengths = np.argmax(np.asarray(made.problems.task.outcome)[:, 0] == ACCEPTED, axis=1)

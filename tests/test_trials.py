@@ -14,7 +14,7 @@ from atlas.api import sample
 from atlas.domains.minigrid.grid import ACTIONS
 from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.errors import AtlasError
-from atlas.evaluation.play import Moment, Trials, attempt
+from atlas.evaluation.play import Evaluator, Turn, attempt
 from atlas.student.network import Observation, draw_action
 from students import problems as easy_problems
 from students import student
@@ -29,7 +29,7 @@ class Scripted:
     def begin(self, lanes: int) -> Any:
         return ()
 
-    def act(self, known: Any, moment: Moment, memory: Any) -> Any:
+    def act(self, known: Any, moment: Turn, memory: Any) -> Any:
         time = jnp.minimum(moment.time, known.shape[1] - 1)
         return memory, known[moment.problem, time]
 
@@ -59,7 +59,7 @@ def test_the_provers_plans_solve_everything_in_as_many_steps() -> None:
     problems, plans = zip(*some(), strict=True)
     longest = max(map(len, plans))
     actions = np.array([[*plan, *[0] * (longest - len(plan))] for plan in plans], np.int32)
-    found = Trials(problems, attempts=3, lanes=10).of_actor(Scripted(), lambda batch: actions[batch.numbers])
+    found = Evaluator(problems, attempts=3, lanes=10).of_actor(Scripted(), lambda batch: actions[batch.numbers])
     assert found.solved.all()
     assert found.steps.tolist() == [[len(plan)] * 3 for plan in plans]
 
@@ -68,7 +68,7 @@ def test_who_does_nothing_solves_nothing() -> None:
     """Putting down with empty hands changes nothing; each attempt takes all the time there is."""
     problems, _ = zip(*some(), strict=True)
     idle = np.full((len(problems), 1), ACTIONS.index("put_down"), np.int32)
-    trials = Trials(problems, attempts=2, step_limit=LIMIT, lanes=10)
+    trials = Evaluator(problems, attempts=2, step_limit=LIMIT, lanes=10)
     found = trials.of_actor(Scripted(), lambda batch: idle[batch.numbers])
     assert not found.solved.any()
     assert (found.steps == LIMIT).all()
@@ -79,7 +79,7 @@ def test_plans_that_work_for_some_problems_give_rates_of_one_and_zero() -> None:
     longest = max(map(len, plans))
     actions = np.array([[*plan, *[0] * (longest - len(plan))] for plan in plans], np.int32)
     actions[::2] = ACTIONS.index("put_down")
-    trials = Trials(problems, attempts=3, lanes=10, step_limit=longest)
+    trials = Evaluator(problems, attempts=3, lanes=10, step_limit=longest)
     rates = trials.of_actor(Scripted(), lambda batch: actions[batch.numbers]).solved.mean(1)
     assert rates.tolist() == [float(number % 2) for number in range(len(problems))]
 
@@ -105,7 +105,7 @@ def test_greedy_attempts_are_all_the_same() -> None:
 def test_an_attempt_by_hand() -> None:
     """Every attempt, step by step with one lane, without a queue."""
     one, params = tiny()
-    trials = Trials(small(), attempts=2, step_limit=LIMIT, seed=9, lanes=5)
+    trials = Evaluator(small(), attempts=2, step_limit=LIMIT, seed=9, lanes=5)
     found = trials.of_student(one, params)
     for number in range(3):
         for turn in range(2):
@@ -147,7 +147,7 @@ def test_flat_tasks_and_hierarchies_in_one_set() -> None:
 
 def test_progress_is_told_and_ends_at_the_total() -> None:
     told: list[tuple[int, int]] = []
-    Trials(small(), attempts=2, step_limit=LIMIT, lanes=5).of_student(*tiny(), lambda *now: told.append(now))
+    Evaluator(small(), attempts=2, step_limit=LIMIT, lanes=5).of_student(*tiny(), lambda *now: told.append(now))
     assert told[-1] == (14, 14)
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
@@ -169,4 +169,4 @@ THINGS = ("ball", "square", "key", "open door", "closed door", "locked door")
 @pytest.mark.parametrize("bad", [{"attempts": 0}, {"step_limit": 0}, {"lanes": 0}])
 def test_numbers_that_make_no_sense(bad: dict[str, int]) -> None:
     with pytest.raises(AtlasError, match="at least 1"):
-        Trials(small(), **bad)
+        Evaluator(small(), **bad)

@@ -13,7 +13,7 @@ _PUBLIC: dict[str, str] = {
     "ltlf": "atlas.api",
     "sample": "atlas.api",
     "save": "atlas.runs.problem_files",
-    "solve": "atlas.domains.minigrid.solver.prove",
+    "solve": "atlas.api",
     "trace": "atlas.show.episode",
 }
 """Public name -> the module that defines it."""

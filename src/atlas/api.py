@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atlas.domains.minigrid.alphabet import VOCABULARY
+from atlas.domains import default_name, domain_of, name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError, nearest
+from atlas.settings import STEP_LIMIT
 from atlas.tasks import machine
 from atlas.tasks.machine import Task, machine_name
 from atlas.vocabulary import ACCEPTED, REJECTED, Vocabulary
 
 if TYPE_CHECKING:
     from atlas.config import Config
-    from atlas.domains.minigrid.grid import Level
-    from atlas.types import NamedProblem, Problem
+    from atlas.types import Level, NamedProblem, Problem
 
 Label = Iterable[str | int] | str
 """The propositions that hold, by name (`front_ball_red`) or id; those left out do not."""
@@ -26,21 +26,26 @@ def english(text: str) -> Task:
     """The task that English words describe."""
     from atlas.tasks.english import english as read
 
-    return read(text, VOCABULARY)
+    return read(text, vocabulary_of(default_name()))
 
 
 def ltlf(text: str) -> Task:
     """The task of an LTLf formula, read as co-safe."""
     from atlas.tasks.ltlf import ltlf as read
 
-    return read(text, VOCABULARY)
+    return read(text, vocabulary_of(default_name()))
 
 
 def explain(task: Any) -> str:
     """A task (or that of a problem) in English that `english` reads back."""
     from atlas.tasks.explain import explain as say
 
-    return say(plain_task(task), VOCABULARY)
+    return say(plain_task(task), _vocabulary(task))
+
+
+def _vocabulary(task: Any) -> Vocabulary:
+    """That of a problem's domain, or of the default one."""
+    return vocabulary_of(name_for(task) if hasattr(task, "level") else default_name())
 
 
 def plain_task(task: Any) -> Task:
@@ -76,11 +81,12 @@ class Followed:
         return (field.name for field in fields(self))
 
 
-def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary = VOCABULARY) -> list[Followed]:
+def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None) -> list[Followed]:
     """Follow a task (or that of a problem) through labels: one record for each, from the initial state on.
 
     A label is taken as given: name what it implies too (`front_ball`), if the task asks for it.
     """
+    vocabulary = vocabulary or _vocabulary(task)
     task = plain_task(task)
     records = []
     for stack, reward in machine.follow(task, [_label(label, vocabulary) for label in labels]):
@@ -129,14 +135,13 @@ def sample(
     task mentions). `tasks`: `sequential`, `dag`, `authors-dag`, `cyclic` or `hierarchical`. `rooms`: any of 1, 2, 4, 6,
     9; all of them if left out. `solvable`: keep only what the relaxed check passes.
     """
-    from atlas.domains.minigrid import text
     from atlas.tasks.packed import unstack
     from atlas.types import About, NamedProblem
 
     batch = sample_batch(settings(pairing, tasks, rooms, solvable), n, seed)
     width = len(str(n - 1))
     return [
-        NamedProblem(level=text.crop_level(level), task=task, about=About(name=f"sample-{seed}-{i:0{width}d}"))
+        NamedProblem(level=surface_for(level).crop(level), task=task, about=About(name=f"sample-{seed}-{i:0{width}d}"))
         for i, (level, task) in enumerate(zip(_one_by_one(batch.level), unstack(batch.task), strict=True))
     ]
 
@@ -178,15 +183,12 @@ def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -
     """Draw n levels, each at its natural size."""
     import jax
 
-    from atlas.domains.minigrid import text
-    from atlas.domains.minigrid.domain import Minigrid
-    from atlas.domains.minigrid.settings import MinigridConfig
-    from atlas.settings import from_plain, require
+    from atlas.settings import require
 
     require(n >= 1, "n", n, "at least 1")
-    domain = Minigrid(from_plain(MinigridConfig, {} if rooms is None else {"rooms": list(rooms)}))
+    domain = domain_of(settings("independent", "sequential", rooms).domain)
     batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
-    return [text.crop_level(level) for level in _one_by_one(batch)]
+    return [surface_for(level).crop(level) for level in _one_by_one(batch)]
 
 
 def _one_by_one(batch: Any) -> list[Any]:
@@ -195,3 +197,11 @@ def _one_by_one(batch: Any) -> list[Any]:
     leaves, tree = jax.tree.flatten(batch)
     columns = [list(np.asarray(leaf)) for leaf in leaves]
     return [jax.tree.unflatten(tree, [jax.numpy.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
+
+
+def solve(problem: "Problem", step_limit: int = STEP_LIMIT, budget: int = 1500, polish: int = 300) -> Any:
+    """Whether a problem can be solved, with proof: `verdict` (solvable, unsolvable or unknown), `plan`, `reason`.
+
+    `budget`: how many nodes are searched before it is called unknown; `polish`: how many more for a shorter plan.
+    """
+    return surface_for(problem).solve_many([problem], step_limit=step_limit, budget=budget, polish=polish)[0]

@@ -5,15 +5,20 @@ one is kept, so each must be cheap.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int16, Int32, Key
 
 from atlas.chance import below, pick
 from atlas.config import PairingConfig
+from atlas.domains import domain_for
+from atlas.errors import AtlasError
+from atlas.tasks import packed
 from atlas.types import (
     EDIT_ARGUMENTS,
     Domain,
@@ -198,3 +203,23 @@ def _hindsight(
     )
     node = formalism.nodes(stands)[0].astype(jnp.int32)
     return chosen, child, jnp.stack([node, jnp.int32(-1), jnp.int32(-1)]).astype(jnp.int16)
+
+
+# Problems of different sizes as one batch
+
+
+def stack(problems: Sequence[Problem]) -> Problem:
+    """A batch of problems. Levels and tasks take the largest size of any; flat tasks may be among hierarchies."""
+    if not problems:
+        raise AtlasError("there are no problems to stack")
+    padding, kind = domain_for(problems[0]).padding, type(problems[0].level)
+    levels: dict[str, Array] = {}
+    for name in (field.name for field in fields(kind)):
+        arrays = [np.asarray(getattr(problem.level, name)) for problem in problems]
+        shape = np.max([array.shape for array in arrays], axis=0, initial=0).astype(int)
+        column = np.full((len(arrays), *shape), padding.get(name, 0), arrays[0].dtype)
+        for number, array in enumerate(arrays):
+            place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
+            column[place] = array
+        levels[name] = jnp.asarray(column)
+    return Problem.unchecked(level=kind.unchecked(**levels), task=packed.stack([problem.task for problem in problems]))

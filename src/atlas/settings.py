@@ -78,6 +78,10 @@ class Settings:
         return {}
 
 
+STEP_LIMIT = 512
+"""Steps that an episode may take where nothing else is said."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DomainSettings(Settings):
     """What the settings of every domain have: its `name` (a Literal) and the steps after which an episode is cut."""
@@ -86,7 +90,7 @@ class DomainSettings(Settings):
     may_be_nameless: ClassVar[bool] = True
     if TYPE_CHECKING:  # each domain declares these itself, so that its settings keep their own order in files
         name: str = ""
-        step_limit: int = 512
+        step_limit: int = 0
 
     @classmethod
     def variants(cls) -> dict[str, type[Settings]]:

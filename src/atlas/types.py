@@ -208,11 +208,10 @@ class Domain(Protocol):
 
 @runtime_checkable
 class Surface(Protocol):
-    """What people need of a domain: text, words, pictures, solutions. Training never imports one."""
+    """What people need of a domain: text, words, pictures, solutions. Training never imports one.
 
-    @property
-    def domain(self) -> Domain:
-        """The domain with default settings; it can play levels of any size."""
+    Drawings are those of `atlas.show.canvas`.
+    """
 
     @property
     def level_type(self) -> type:
@@ -237,11 +236,43 @@ class Surface(Protocol):
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
 
+    def overview(self, level: Level) -> dict[str, str]:
+        """A level in a few short words, by column of a table."""
+
     def observe(self, state: DomainState) -> dict[str, Any]:
         """A moment of an episode in plain values: where the agent is, what it sees and holds."""
 
+    def moment(self, observed: Mapping[str, Any]) -> dict[str, str]:
+        """The same in a few short words, by column of a table."""
+
     def edit_words(self, name: str, arguments: Sequence[int]) -> str | None:
-        """What a level edit changed, in words, from what it left in the lineage; None for other edits."""
+        """What a level edit changed, from what it left in the lineage; None for edits that are not of levels."""
+
+    def drawing(self, level: Level, strip: bool | None = None) -> Any:
+        """A level as a drawing, one unit a cell. `strip`: with room below it for what is held; if None, as needed."""
+
+    def sign(self, prop: int) -> Any:
+        """A proposition as a small picture, for drawings of tasks."""
+
+    def symbols(self) -> Sequence[Any]:
+        """The symbols that `tiles` names: `cell` and `agent`, each with a number."""
+
+    def tiles(self, level: Level) -> dict[str, Any]:
+        """A level for players in a web page: `cols`, `cells` by number, where the agent is (`at`), its number (`to`),
+        the cells it sees (`lit`), and if it holds something, the number of its cell (`held`) and words (`holding`)."""
+
+    def terminal(self, level: Level) -> Any:
+        """A level in colours, as `rich` text."""
+
+    def terminal_view(self, view: np.ndarray) -> Any:
+        """What the agent sees, as `rich` text."""
+
+    def holding(self, level: Level) -> Any | None:
+        """What the agent holds, as `rich` text; None if nothing, or if agents hold nothing at all."""
+
+    @property
+    def keys(self) -> tuple[Mapping[str, int], str]:
+        """Key on a keyboard -> action, and a line of help. Arrow keys are `up`, `down`, `left`, `right`."""
 
     def screen(self, settings: Any) -> Callable[[Problem], Bool[Array, ""]]:
         """A cheap check for solvability of one problem with a flat task, jittable, for levels of some settings."""
@@ -250,7 +281,9 @@ class Surface(Protocol):
         """`bool[batch]`: which problems of a batch pass that check, whatever their tasks and levels."""
 
     def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Any]:
-        """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`."""
+        """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`.
+
+        Options: `step_limit`, `budget`, `polish`, `bound`, `workers`, `progress`."""
 
     def hints(self, problem: Problem) -> list[str]:
         """What looks odd about a problem and is no mistake, in sentences."""

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from atlas.cli import main
-from atlas.runs.problem_files import stack
+from atlas.problems import stack
 from atlas.runs.store import save_bulk
 from fake_runs import fake_run, fake_set
 

@@ -6,7 +6,7 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import stack
+from atlas.problems import stack
 from atlas.tasks.machine import ACCEPT, flat_task, hierarchy, machine
 from atlas.tasks.packed import pack, unstack
 from atlas.types import Problem

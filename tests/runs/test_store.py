@@ -12,7 +12,8 @@ import pytest
 
 from atlas.domains.minigrid import text
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import named, stack
+from atlas.problems import stack
+from atlas.runs.problem_files import named
 from atlas.runs.store import (
     PARAMETERS,
     Bulk,

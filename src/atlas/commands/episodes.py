@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import tyro
 
 from atlas.errors import AtlasError
+from atlas.settings import STEP_LIMIT
 
 # `atlas trace`: replay actions, tell what happens.
 
@@ -49,11 +50,13 @@ def trace_command(argv: list[str]) -> int:
     args = tyro.cli(TraceArgs, args=argv, prog="atlas trace")
     from rich.console import Console
 
+    from atlas.domains import domain_for
     from atlas.runs.problem_files import choose
     from atlas.show.episode import action_number, trace
 
     subject = choose(args.file, args.name, args.index)
-    actions = [action_number(word) for word in args.actions.replace(",", " ").split()]
+    words = args.actions.replace(",", " ").split()
+    actions = [action_number(word, domain_for(subject).actions) for word in words]
     records = trace(subject, actions)
     if args.film:
         from atlas.show.media import save_episode
@@ -62,30 +65,29 @@ def trace_command(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([record.plain() for record in records]))
     else:
-        Console(highlight=False).print(_table(records, actions))
+        Console(highlight=False).print(_table(subject, records, actions))
     return 0
 
 
-def _table(records: "list[Record]", actions: list[int]) -> "Table":
+def _table(subject: Any, records: "list[Record]", actions: list[int]) -> "Table":
     from rich import box
     from rich.table import Table
 
-    from atlas.domains.minigrid.grid import ACTIONS
+    from atlas.domains import domain_for, surface_for
     from atlas.show.episode import most_specific
 
+    domain, moments = domain_for(subject), [surface_for(subject).moment(record.observed) for record in records]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("", "action", "at", "facing", "carrying", "task", "reward", "label"):
+    for column in ("", "action", *moments[0], "task", "reward", "label"):
         table.add_column(column, overflow="fold")
     for step, record in enumerate(records):
         table.add_row(
             str(step),
-            ACTIONS[actions[step - 1]] if step else "start",
-            "{},{}".format(*record.position),
-            ("up", "right", "down", "left")[record.direction],
-            record.carrying or "",
+            domain.actions[actions[step - 1]] if step else "start",
+            *moments[step].values(),
             (record.task_state or "") + (" done" if record.done else ""),
             f"{record.reward:g}" if record.reward else "",
-            " ".join(most_specific(record.label)),
+            " ".join(most_specific(record.label, domain.vocabulary)),
         )
     return table
 
@@ -95,9 +97,8 @@ def _table(records: "list[Record]", actions: list[int]) -> "Table":
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from atlas.domains.minigrid.grid import Level
     from atlas.show.episode import Episode
-    from atlas.types import Problem
+    from atlas.types import Level, Problem
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,9 @@ class PlayArgs:
     """Which problem of a set, by number from 0."""
 
 
-FORWARD, RIGHT, LEFT, PICK_UP, PUT_DOWN, TOGGLE = range(6)
-KEYS: Final = {
-    "\x1b[A": FORWARD, "\x1bOA": FORWARD, "\x1b[C": RIGHT, "\x1bOC": RIGHT, "\x1b[D": LEFT, "\x1bOD": LEFT,
-    "p": PICK_UP, "d": PUT_DOWN, " ": TOGGLE,
-}  # fmt: skip
-"""What a terminal sends -> action."""
+ARROWS: Final = {"A": "up", "B": "down", "C": "right", "D": "left"}
+"""The last character of what a terminal sends for an arrow key."""
 QUIT: Final = ("q", "\x03", "\x04")
-HELP: Final = "↑ forward  ← → turn  p pick up  d put down  space toggle  r restart  q quit"
 
 
 def play_command(argv: list[str]) -> int:
@@ -161,40 +157,37 @@ class Game:
 
     def press(self, key: str) -> None:
         """React to a key; unknown ones do nothing, and nothing moves after the end."""
+        key = ARROWS.get(key[-1], key) if key.startswith("\x1b") else key
+        actions, _ = self.episode.surface.keys
         if key in QUIT:
             self.running = False
         elif key == "r":
             self._restart()
-        elif key in KEYS and not self.episode.record.done:
-            self.total += self.episode.act(KEYS[key]).reward
+        elif key in actions and not self.episode.record.done:
+            self.total += self.episode.act(actions[key]).reward
 
     def screen(self) -> "RenderableType":
         """Everything there is to see."""
         from rich.console import Group
         from rich.table import Table
 
-        from atlas.domains.minigrid import draw
+        from atlas.show.episode import most_specific
 
-        record = self.episode.record
+        surface, level = self.episode.surface, self.episode.level
+        panel = Group(
+            "view", surface.terminal_view(self.episode.view), "", "carrying", surface.holding(level) or "nothing"
+        )
         sides = Table.grid(padding=(0, 3))
-        sides.add_row(draw.level_text(self.episode.level), self._panel())
-        label = "  ".join(_label(record.label)) or "nothing"
-        return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(), "", f"[dim]{HELP}[/]")
+        sides.add_row(surface.terminal(level), panel)
+        label = "  ".join(most_specific(self.episode.record.label, self.episode.domain.vocabulary)) or "nothing"
+        keys = f"[dim]{surface.keys[1]}  r restart  q quit[/]"
+        return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(), "", keys)
 
     def _title(self) -> str:
         from rich.markup import escape
 
         name = getattr(self.subject, "name", "")
         return f"[bold]{escape(name) or 'level'}[/]   step {self.episode.steps}   return {self.total:g}"
-
-    def _panel(self) -> "RenderableType":
-        from rich.console import Group
-
-        from atlas.domains.minigrid import draw, text
-
-        carried = self.episode.record.carrying
-        hands = draw.object_text(text.parse_object(carried)) if carried else "nothing"
-        return Group("view", draw.view_text(self.episode.view), "", "carrying", hands)
 
     def _progress(self) -> "list[RenderableType]":
         """The task with its current state marked, and how it ended."""
@@ -203,26 +196,24 @@ class Game:
 
         if not isinstance(self.subject, Problem):
             return []
-        rows = ["", *task_rows(self.subject.task, self.episode.place)]
+        rows = ["", *task_rows(self.subject.task, self.episode.domain.vocabulary, self.episode.place)]
         return rows + (["", f"{self._ending()}   r plays again"] if self.episode.record.done else [])
 
     def _ending(self) -> str:
         """How the episode ended, in words."""
-        state = (self.episode.record.task_state or "").split(":")[-1]
-        words = {"uA": "[bold green]done: the task is complete[/]", "uR": "[bold red]over: the task has failed[/]"}
-        return words.get(state, "[bold red]over: out of steps[/]")
+        from atlas.vocabulary import ACCEPTED, REJECTED
+
+        words = {
+            ACCEPTED: "[bold green]done: the task is complete[/]",
+            REJECTED: "[bold red]over: the task has failed[/]",
+        }
+        return words.get(self.episode.record.outcome, "[bold red]over: out of steps[/]")
 
     def summary(self) -> str:
         """One line to leave on the screen."""
         return f"{self.episode.steps} steps, return {self.total:g}" + (
             f", task in {self.episode.record.task_state}" if self.episode.record.task_state else ""
         )
-
-
-def _label(label: frozenset[str]) -> list[str]:
-    from atlas.show.episode import most_specific
-
-    return most_specific(label)
 
 
 def _show(screen: Any) -> None:
@@ -301,7 +292,7 @@ class WatchArgs:
     """Another seed, another episode."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one."""
-    step_limit: int = 512
+    step_limit: int = STEP_LIMIT
     """Steps after which the episode is cut."""
     which: Literal["last", "best"] = "last"
     """Which checkpoint of a run."""
@@ -392,17 +383,16 @@ def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "Ren
     from rich.table import Table
     from rich.text import Text
 
-    from atlas.domains.minigrid import draw, text
-    from atlas.show.problem import task_rows
+    from atlas.domains import domain_for
+    from atlas.show.problem import level_rows, task_rows
 
     record = scene.record
     action = (scene.action or "start").replace("_", " ")
     title = f"[bold]{escape(problem.name) or 'problem'}[/]   step {scene.step}   {action}"
     title += f"   [bold]{record.task_state}[/]" + (f"   reward {record.reward:g}" if record.reward else "")
-    level = draw.level_text(scene.level) if colour else Text(text.format_level(scene.level))
     sides = Table.grid(padding=(0, 3))
-    sides.add_row(level, Text("\n").join(_thoughts(scene)))
-    task = task_rows(problem.task, scene.place)
+    sides.add_row(level_rows(scene.level, colour)[0], Text("\n").join(_thoughts(scene)))
+    task = task_rows(problem.task, domain_for(problem).vocabulary, scene.place)
     return Group(title, "", sides, "", *task)
 
 
@@ -410,15 +400,14 @@ def _thoughts(scene: "Scene") -> "list[Text]":
     """What the policy thinks of doing, a line each, and what it has in its hands."""
     from rich.text import Text
 
-    from atlas.domains.minigrid import text
-    from atlas.domains.minigrid.grid import ACTIONS
+    from atlas.domains import surface_for
 
-    carried = text.object_phrase(int(scene.level.carrying)) if scene.record.carrying else "nothing"
-    hands = f"carrying  {carried}"
+    held = surface_for(scene.level).format_level(scene.level).get("carrying", "nothing")
+    hands = f"carrying  {held}"
     if scene.choice is None:
         return [Text(hands), Text(), Text("the end", style="bold")]
     lines = []
-    for number, (name, share) in enumerate(zip(ACTIONS, scene.choice.probabilities, strict=True)):
+    for number, (name, share) in enumerate(zip(scene.actions, scene.choice.probabilities, strict=True)):
         taken = number == scene.choice.action
         bar = "█" * round(share * WIDTH)
         words = f"{'▶' if taken else ' '} {name.replace('_', ' '):<9} {bar:<{WIDTH}} {share:4.0%}"

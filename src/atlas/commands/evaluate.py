@@ -13,7 +13,7 @@ from atlas.errors import AtlasError, nearest
 # `atlas eval`: how good policies are on a set of problems, and where they fail.
 
 if TYPE_CHECKING:
-    from atlas.evaluation.play import Attempts, Trials
+    from atlas.evaluation.play import Attempts, Evaluator
     from atlas.evaluation.results import Terms
     from atlas.evaluation.sets import ProblemSet
     from atlas.runs.checkpoints import Policy
@@ -108,10 +108,10 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
             print_curve(curve)
 
 
-def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Trials]":
+def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Evaluator]":
     import sys
 
-    from atlas.evaluation.play import Trials
+    from atlas.evaluation.play import Evaluator
     from atlas.evaluation.results import Terms
     from atlas.evaluation.sets import open_set
     from atlas.runs.display import bar
@@ -123,10 +123,10 @@ def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Trials]
     attempts = attempts if args.attempts is None else args.attempts
     limit = chosen.step_limit if args.step_limit is None else args.step_limit
     terms = Terms(attempts, args.greedy, args.seed, limit)
-    return chosen, terms, Trials(chosen.problems, terms.attempts, terms.step_limit, terms.greedy, terms.seed)
+    return chosen, terms, Evaluator(chosen.problems, terms.attempts, terms.step_limit, terms.greedy, terms.seed)
 
 
-def _attempts(trials: "Trials", policy: "Policy", words: str) -> "Attempts":
+def _attempts(trials: "Evaluator", policy: "Policy", words: str) -> "Attempts":
     from atlas.runs.display import bar
 
     with bar(words) as progress:
@@ -135,13 +135,15 @@ def _attempts(trials: "Trials", policy: "Policy", words: str) -> "Attempts":
 
 def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None]":
     """How long the prover's plans are: as the set says, else found now."""
-    from atlas.domains.minigrid.solver.prove import solve_many
+    from atlas.domains import surface_for
     from atlas.runs.display import bar
 
     if chosen.plan_lengths is not None:
         return chosen.plan_lengths
     with bar("proving") as progress:
-        solutions = solve_many(chosen.problems, step_limit, bound=False, workers=0, progress=progress)
+        solutions = surface_for(chosen.problems[0]).solve_many(
+            chosen.problems, step_limit=step_limit, bound=False, workers=0, progress=progress
+        )
     return [solution.plan_length for solution in solutions]
 
 
@@ -223,10 +225,9 @@ def sets_command(argv: list[str]) -> int:
 
 
 def _list(args: List) -> int:
-    from atlas.evaluation.sets import HAND, HAND_FINGERPRINT, RECIPES, built_path, hand_folder
+    from atlas.evaluation.sets import named_sets
 
-    rows = [(HAND, 150, "designed by hand, to compare policies on", hand_folder(), HAND_FINGERPRINT)]
-    rows += [(r.name, r.count, r.about, built_path(r), r.fingerprint) for r in RECIPES.values()]
+    rows = [(one.name, one.count, one.about, one.path(), one.fingerprint) for one in named_sets().values()]
     if args.json:
         keys = ("name", "problems", "about", "path", "fingerprint")
         plain = [{**dict(zip(keys, row, strict=True)), "path": str(row[3]), "built": row[3].exists()} for row in rows]
@@ -241,16 +242,17 @@ def _list(args: List) -> int:
 def _build(args: Build) -> int:
     import time
 
-    from atlas.evaluation.sets import RECIPES, built_path, fingerprint, one_by_one, write_set
+    from atlas.evaluation.sets import fingerprint, one_by_one, recipes, write_set
     from atlas.runs.display import bar
 
-    if args.name not in RECIPES:
-        hint = nearest(args.name, RECIPES) or f"; sets that can be built are {', '.join(RECIPES)}"
+    known = recipes()
+    if args.name not in known:
+        hint = nearest(args.name, known) or f"; sets that can be built are {', '.join(known)}"
         raise AtlasError(f"there is no recipe for a set called '{args.name}'{hint}")
-    recipe = RECIPES[args.name]
+    recipe = known[args.name]
     if args.seed != 0 and args.out is None:
         raise AtlasError(f"seed = {args.seed} makes another set than '{args.name}': say with --out where to write it")
-    path = built_path(recipe) if args.out is None else args.out
+    path = recipe.path() if args.out is None else args.out
     if path.suffix != ".npz":
         raise AtlasError(f"{path}: a set is written to a .npz file")
     begun = time.monotonic()
@@ -312,16 +314,17 @@ def _duplicates(chosen: "ProblemSet") -> list[str]:
 
 
 def _unproven(chosen: "ProblemSet") -> list[str]:
-    from atlas.domains.minigrid.solver.prove import solve_many
+    from atlas.domains import surface_for
     from atlas.runs.display import bar
 
     with bar("proving") as progress:
-        solutions = solve_many(chosen.problems, chosen.step_limit, bound=False, workers=0, progress=progress)
+        solutions = surface_for(chosen.problems[0]).solve_many(
+            chosen.problems, step_limit=chosen.step_limit, bound=False, workers=0, progress=progress
+        )
     return [problem.name for problem, found in zip(chosen.problems, solutions, strict=True) if not found.plan]
 
 
 def _known_as(chosen: "ProblemSet") -> str | None:
-    from atlas.evaluation.sets import HAND, HAND_FINGERPRINT, RECIPES
+    from atlas.evaluation.sets import named_sets
 
-    known = {HAND_FINGERPRINT: HAND} | {recipe.fingerprint: recipe.name for recipe in RECIPES.values()}
-    return known.get(chosen.fingerprint)
+    return next((name for name, one in named_sets().items() if one.fingerprint == chosen.fingerprint), None)

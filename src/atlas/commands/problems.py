@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from atlas.config import TaskSampler
-from atlas.domains.minigrid.settings import RoomCount
 from atlas.errors import AtlasError
+from atlas.settings import STEP_LIMIT
 
 # `atlas sample`: draw problems, or levels alone.
 
@@ -33,8 +33,8 @@ class SampleArgs:
     """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
     tasks: TaskSampler = "sequential"
     """How tasks are drawn."""
-    rooms: tuple[RoomCount, ...] = (1, 2, 4, 6)
-    """Room counts of the levels."""
+    rooms: tuple[int, ...] | None = None
+    """Room counts of the levels; those of the domain's settings if not given."""
     seed: int = 0
     """Everything random follows from it."""
     solvable: bool = False
@@ -169,7 +169,6 @@ def _write_pictures(subjects: "list[Subject]", args: ShowArgs) -> None:
 # `atlas solve`: can it be done, and how.
 
 if TYPE_CHECKING:
-    from atlas.domains.minigrid.solver.prove import Solution
     from atlas.types import NamedProblem, Problem
 
 
@@ -194,11 +193,11 @@ class SolveArgs:
     """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
     tasks: TaskSampler = "sequential"
     """How tasks are drawn."""
-    rooms: tuple[RoomCount, ...] = (1, 2, 4, 6)
-    """Room counts of drawn levels."""
+    rooms: tuple[int, ...] | None = None
+    """Room counts of drawn levels; those of the domain's settings if not given."""
     seed: int = 0
     """Everything random follows from it."""
-    step_limit: int = 512
+    step_limit: int = STEP_LIMIT
     """A plan may take so many steps."""
     budget: int = 1500
     """How many nodes are searched before a problem is called unknown."""
@@ -235,26 +234,30 @@ def _solve_file(args: SolveArgs) -> None:
 
 
 def _load(args: SolveArgs) -> "list[NamedProblem]":
-    from atlas.domains.minigrid.grid import Level
     from atlas.runs.problem_files import choose, load_any
+    from atlas.types import NamedProblem
 
     assert args.file is not None
     chosen = args.name is not None or args.index is not None
     found: Any = choose(args.file, args.name, args.index) if chosen else load_any(args.file)
-    if isinstance(found, Level):
+    problems = found if isinstance(found, list) else [found]
+    if not all(isinstance(problem, NamedProblem) for problem in problems):
         raise AtlasError(f"{args.file}: holds a level without a task, so there is nothing to solve")
-    return [found] if chosen else found
+    return problems
 
 
-def _solve(args: SolveArgs, problems: "Sequence[Problem]", polish: int, bound: bool) -> "list[Solution]":
-    from atlas.domains.minigrid.solver.prove import solve_many
+def _solve(args: SolveArgs, problems: "Sequence[Problem]", polish: int, bound: bool) -> list[Any]:
+    from atlas.domains import surface_for
     from atlas.runs.display import bar
 
     with bar("solving") as progress:
-        return solve_many(problems, args.step_limit, args.budget, polish, bound, args.workers, progress)
+        return surface_for(problems[0]).solve_many(
+            problems, step_limit=args.step_limit, budget=args.budget, polish=polish, bound=bound,
+            workers=args.workers, progress=progress,
+        )  # fmt: skip
 
 
-def _row(name: str, solution: "Solution") -> dict[str, Any]:
+def _row(name: str, solution: Any) -> dict[str, Any]:
     return {
         "name": name,
         "verdict": solution.verdict,
@@ -266,13 +269,17 @@ def _row(name: str, solution: "Solution") -> dict[str, Any]:
     }
 
 
-def _total(solutions: "list[Solution]") -> dict[str, Any]:
-    from atlas.domains.minigrid.solver.prove import counted
+def _total(solutions: list[Any]) -> dict[str, Any]:
+    verdicts, lengths = [s.verdict for s in solutions], [len(s.plan) for s in solutions if s.plan is not None]
+    return {
+        "problems": len(solutions),
+        **{verdict: verdicts.count(verdict) for verdict in ("solvable", "unsolvable", "unknown")},
+        "trivial": sum(s.trivial for s in solutions),
+        "mean_plan_length": sum(lengths) / len(lengths) if lengths else None,
+    }
 
-    return counted(solutions)
 
-
-def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: "list[Solution]") -> None:
+def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: list[Any]) -> None:
     from atlas.show.media import save_episode
 
     if len(problems) > 1:
@@ -284,9 +291,11 @@ def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: "lis
     save_episode(problems[0], plan, args.gif)
 
 
-def _print(problems: "list[NamedProblem]", solutions: "list[Solution]") -> None:
+def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+
+    from atlas.domains import domain_for
 
     console = Console(highlight=False)
     colour = {"solvable": "green", "unsolvable": "red", "unknown": "yellow"}
@@ -298,18 +307,16 @@ def _print(problems: "list[NamedProblem]", solutions: "list[Solution]") -> None:
         table.add_row(problem.name, f"[{colour[s.verdict]}]{s.verdict}[/]", steps, s.reason)
     console.print(table)
     if len(problems) == 1 and solutions[0].plan:
-        console.print(_spell(solutions[0].plan))
+        console.print(_spell(solutions[0].plan, domain_for(problems[0]).actions))
     if len(problems) > 1:
         console.print("\n" + _sum_up(_total(solutions)))
 
 
-def _spell(plan: Sequence[int]) -> str:
+def _spell(plan: Sequence[int], actions: Sequence[str]) -> str:
     """A plan in words, repetitions counted."""
     from itertools import groupby
 
-    from atlas.domains.minigrid.grid import ACTIONS
-
-    runs = [(ACTIONS[action].replace("_", " "), len(list(group))) for action, group in groupby(plan)]
+    runs = [(actions[action].replace("_", " "), len(list(group))) for action, group in groupby(plan)]
     return "\nplan: " + ", ".join(name if times == 1 else f"{name} x{times}" for name, times in runs)
 
 
@@ -326,10 +333,12 @@ def _solve_sampled(args: SolveArgs, n: int) -> None:
     import numpy as np
 
     from atlas.api import sample_batch, settings
-    from atlas.domains.minigrid.solver.relaxed import relaxed_many
+    from atlas.domains import domain_of, surface_of
 
-    batch = jax.device_get(sample_batch(settings(args.pairing, args.tasks, args.rooms), n, args.seed))
-    passed = relaxed_many(batch)
+    config = settings(args.pairing, args.tasks, args.rooms)
+    batch = jax.device_get(sample_batch(config, n, args.seed))
+    passed = surface_of(config.domain.name).screen_many(batch)
+    stratum, values = domain_of(config.domain).strata
     problems = [jax.tree.map(lambda leaf, i=i: leaf[i], batch) for i in range(n)]
     solutions = _solve(args, problems, polish=0, bound=False)
     total = _total(solutions)
@@ -337,7 +346,7 @@ def _solve_sampled(args: SolveArgs, n: int) -> None:
         "sampled": n,
         "pairing": args.pairing,
         "tasks": args.tasks,
-        "rooms": list(args.rooms),
+        stratum: list(values),
         "seed": args.seed,
         "share_relaxed": float(np.mean(passed)),
         "share_proven": total["solvable"] / n,
@@ -382,7 +391,7 @@ class LintArgs:
 
     set: tyro.conf.Positional[Path]
     """A problem or a set: any file or folder that ATLAS reads."""
-    step_limit: int = 512
+    step_limit: int = STEP_LIMIT
     """A plan may take so many steps."""
     workers: int = 0
     """Processes to search with; 0 takes one a core for large sets and one for small ones."""

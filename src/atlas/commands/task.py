@@ -5,7 +5,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
@@ -42,9 +42,9 @@ class Args:
     """Print the task for Graphviz."""
     hoa: bool = False
     """Print the task as an automaton in HOA."""
-    svg: Path | None = None
+    svg: Optional[Path] = None  # noqa: UP045 (of `Path | None` tyro would check the default with typeguard: slow)
     """Write a drawing that scales."""
-    png: Path | None = None
+    png: Optional[Path] = None  # noqa: UP045
     """Write a drawing."""
     scale: Annotated[float, tyro.conf.arg(metavar="NUMBER")] = 2.0
     """Size of the PNG."""
@@ -55,24 +55,25 @@ class Args:
 def task_command(argv: list[str]) -> int:
     """Print, and write drawings where asked."""
     args = tyro.cli(Args, args=argv, prog="atlas task")
-    from atlas.domains.minigrid.alphabet import VOCABULARY
+    from atlas.domains import default_name, vocabulary_of
     from atlas.errors import TaskWarning
     from atlas.tasks import formats
     from atlas.tasks.check import Finding, check
     from atlas.tasks.explain import explain
 
+    vocabulary = vocabulary_of(default_name())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TaskWarning)
-        task = _read(args, VOCABULARY)
-    found = check(task, VOCABULARY)
+        task = _read(args, vocabulary)
+    found = check(task, vocabulary)
     doubts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TaskWarning))
     findings = [
         *(Finding("warning", doubt) for doubt in doubts if not any(f.sentence in doubt for f in found)),
         *found,
     ]
     if args.svg is not None or args.png is not None:
-        _write_drawings(task, VOCABULARY, args)
-    explanation, plain = explain(task, VOCABULARY), formats.to_plain(task, VOCABULARY)
+        _write_drawings(task, vocabulary, args)
+    explanation, plain = explain(task, vocabulary), formats.to_plain(task, vocabulary)
     if args.json:
         facts = {
             "explanation": explanation,
@@ -93,9 +94,9 @@ def task_command(argv: list[str]) -> int:
 
             parts.append(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip())
         if args.dot:
-            parts.append(formats.to_dot(task, VOCABULARY).rstrip())
+            parts.append(formats.to_dot(task, vocabulary).rstrip())
         if args.hoa:
-            parts.append(formats.to_hoa(task, VOCABULARY, explanation).rstrip())
+            parts.append(formats.to_hoa(task, vocabulary, explanation).rstrip())
         if args.check:
             parts.append(listed or "nothing odd was found")
         if not parts:
@@ -104,7 +105,7 @@ def task_command(argv: list[str]) -> int:
 
             from atlas.tasks.draw import task_text
 
-            shown = [Text(explanation), task_text(task, VOCABULARY), Text(listed)]
+            shown = [Text(explanation), task_text(task, vocabulary), Text(listed)]
             Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
         print("\n\n".join(parts), end="\n" if parts else "")
     return int(args.check and any(finding.level == "error" for finding in findings))
@@ -123,10 +124,9 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
             raise AtlasError(f"{path} does not exist")
         return _from_words(args.task, args.ltlf, vocabulary)
     if path.suffix not in TEXT_SUFFIXES:
-        from atlas.api import plain_task
         from atlas.runs.problem_files import load_task
 
-        return plain_task(load_task(path))
+        return load_task(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".hoa":
         return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
@@ -152,14 +152,14 @@ def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Task":
 
 
 def _write_drawings(task: "Task", vocabulary: "Vocabulary", args: Args) -> None:
-    from atlas.domains.minigrid.draw import sign
+    from atlas.domains import default_name, surface_of
     from atlas.runs.store import write_whole
     from atlas.show import canvas, media
     from atlas.tasks.draw import task_drawing
 
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
-    drawing = task_drawing(task, vocabulary, sign)
+    drawing = task_drawing(task, vocabulary, surface_of(default_name()).sign)
     if args.svg is not None:
         write_whole(args.svg, canvas.svg(drawing))
     if args.png is not None:

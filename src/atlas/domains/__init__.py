@@ -5,10 +5,10 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atlas.settings import DomainSettings
-
 if TYPE_CHECKING:
+    from atlas.settings import DomainSettings
     from atlas.types import Domain, Surface
+    from atlas.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -19,47 +19,77 @@ class DomainRow:
     """A subclass of `DomainSettings`, importable without JAX."""
     domain: str
     """Called with the settings it gives a `Domain`: what training needs."""
+    vocabulary: str
+    """Its `Vocabulary`, importable without JAX."""
     surface: str
     """Called with nothing it gives a `Surface`: what people need."""
     presets: str
     """`dict[str, Preset]`: experiments with a name."""
+    sets: str = ""
+    """A tuple of named sets (`atlas.evaluation.sets`); the first is where a problem's bare name is looked up."""
+    foreign: str = ""
+    """A module that reads other people's files (`atlas.domains.minigrid.authors` says what it needs)."""
 
 
 DOMAINS: dict[str, DomainRow] = {
     "minigrid": DomainRow(
         settings="atlas.domains.minigrid.settings:MinigridConfig",
         domain="atlas.domains.minigrid.domain:Minigrid",
+        vocabulary="atlas.domains.minigrid.alphabet:VOCABULARY",
         surface="atlas.domains.minigrid.surface:MinigridSurface",
         presets="atlas.domains.minigrid.presets:PRESETS",
+        sets="atlas.domains.minigrid.sets:SETS",
+        foreign="atlas.domains.minigrid.authors",
     ),
 }
 """Every domain by name; the first is the default."""
 
 
 def find(place: str) -> Any:
-    """What `module:name` says."""
+    """What `module:name` names, or a whole module."""
     module, _, name = place.partition(":")
-    return getattr(importlib.import_module(module), name)
+    found = importlib.import_module(module)
+    return getattr(found, name) if name else found
 
 
-def settings_class(name: str) -> type[DomainSettings]:
+def settings_class(name: str) -> "type[DomainSettings]":
     """The settings of a domain."""
     return find(DOMAINS[name].settings)
 
 
-def default_settings() -> DomainSettings:
+def default_name() -> str:
+    """The domain that is meant where none is named."""
+    return next(iter(DOMAINS))
+
+
+def default_settings() -> "DomainSettings":
     """The default domain with its default settings."""
-    return settings_class(next(iter(DOMAINS)))()
+    return settings_class(default_name())()
 
 
-def domain_of(settings: DomainSettings) -> "Domain":
+def vocabulary_of(name: str) -> "Vocabulary":
+    """What the propositions of a domain mean."""
+    return find(DOMAINS[name].vocabulary)
+
+
+def domain_of(settings: "DomainSettings") -> "Domain":
     """The domain that some settings describe."""
     return find(DOMAINS[settings.name].domain)(settings)
 
 
+def name_for(subject: Any) -> str:
+    """The domain that a problem or a level belongs to."""
+    return getattr(subject, "level", subject).domain
+
+
+def domain_for(subject: Any) -> "Domain":
+    """The domain of a problem or a level with default settings: it can play levels of any size."""
+    return domain_of(settings_class(name_for(subject))())
+
+
 def surface_for(subject: Any) -> "Surface":
     """The surface of the domain that a problem or a level belongs to."""
-    return surface_of(getattr(subject, "level", subject).domain)
+    return surface_of(name_for(subject))
 
 
 @functools.cache

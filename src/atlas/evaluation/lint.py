@@ -3,20 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-import numpy as np
-
-from atlas.domains import surface_for
-from atlas.domains.minigrid import authors
-from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.solver.prove import STEP_LIMIT, Progress, Solution, silent, solve_many
-from atlas.domains.minigrid.text import natural_cells
+from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import SUFFIXES, load
+from atlas.evaluation.sets import Progress, silent
+from atlas.runs.problem_files import SUFFIXES, foreign, load
+from atlas.settings import STEP_LIMIT
 from atlas.tasks.check import check, equivalent
 from atlas.tasks.packed import unpack
-from atlas.types import NamedProblem, Problem
+from atlas.types import NamedProblem
 
 Kind = Literal["malformed", "unsolvable", "trivial", "duplicate", "task", "unknown", "unreachable"]
 ERRORS: Final = ("malformed", "unsolvable", "trivial", "duplicate")
@@ -39,7 +35,8 @@ def lint(
 ) -> tuple[list[NamedProblem], list[Finding]]:
     """The problems of a set that can be read, and everything that is wrong with it, problem by problem."""
     problems, findings = _read(Path(path))
-    solutions = solve_many(problems, step_limit, bound=False, workers=workers, progress=progress)
+    options = {"step_limit": step_limit, "bound": False, "workers": workers, "progress": progress}
+    solutions = surface_for(problems[0]).solve_many(problems, **options) if problems else []
     for problem, solution in zip(problems, solutions, strict=True):
         findings += [_finding(problem.name, *found) for found in _look_at(problem, solution)]
     findings += [_finding(*found) for found in _duplicates(problems)]
@@ -68,16 +65,16 @@ def _read(path: Path) -> tuple[list[NamedProblem], list[Finding]]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    if authors.is_folder(folder):
-        return [pair.level for pair in authors.pairs_in_folder(folder)]
+    if theirs := foreign("is_folder", folder):
+        return theirs.levels_in_folder(folder)
     return [p for p in sorted(folder.iterdir()) if not p.name.startswith(".") and (p.is_dir() or p.suffix in SUFFIXES)]
 
 
 Found = tuple[Kind, str] | tuple[Kind, str, Literal["error", "warning"]]
 
 
-def _look_at(problem: NamedProblem, solution: Solution) -> Iterator[Found]:
-    for doubt in check(unpack(problem.task), VOCABULARY):
+def _look_at(problem: NamedProblem, solution: Any) -> Iterator[Found]:
+    for doubt in check(unpack(problem.task), vocabulary_of(name_for(problem))):
         yield "task", doubt.sentence, doubt.level
     if solution.trivial:
         yield "trivial", solution.reason
@@ -89,18 +86,11 @@ def _look_at(problem: NamedProblem, solution: Solution) -> Iterator[Found]:
 
 def _duplicates(problems: Sequence[NamedProblem]) -> Iterator[tuple[str, Kind, str]]:
     """Problems with the same level as an earlier one and a task that means the same."""
-    by_level: dict[bytes, list[NamedProblem]] = {}
+    by_level: dict[tuple[tuple[str, str], ...], list[NamedProblem]] = {}
     for problem in problems:
-        alike = by_level.setdefault(_level_key(problem), [])
+        alike = by_level.setdefault(tuple(surface_for(problem).format_level(problem.level).items()), [])
         for earlier in alike:
-            if equivalent(unpack(earlier.task), unpack(problem.task), VOCABULARY):
+            if equivalent(unpack(earlier.task), unpack(problem.task), vocabulary_of(name_for(problem))):
                 yield problem.name, "duplicate", f"the same level as {earlier.name}, and a task that means the same"
                 break
         alike.append(problem)
-
-
-def _level_key(problem: Problem) -> bytes:
-    level = problem.level
-    cells = natural_cells(level)
-    agent = [*np.asarray(level.position).tolist(), int(level.direction), int(level.carrying), *cells.shape]
-    return bytes(agent) + cells.tobytes()

@@ -1,4 +1,10 @@
-"""A set of problems put to a policy. Sizes come from the set: any set fits any policy, whatever it was trained on."""
+"""How often a student solves problems within a step limit: every problem is attempted several times, without learning.
+
+Attempts stand in a queue, and a fixed number of lanes plays them side by side. A lane whose episode is over takes the
+next attempt at once, so that no lane waits for the slowest. What an attempt draws follows from its problem, its number
+and the time alone: the number of lanes and the company a problem is in play no part. Sizes come from the problems: any
+set fits any policy, whatever it was trained on.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +19,10 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
 from atlas.config import NetworkConfig
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.domains import domain_for
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import stack
+from atlas.problems import stack
+from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
 from atlas.student.encode import INDEX_STATES
 from atlas.student.network import Observation, Student, draw_action
@@ -25,18 +31,15 @@ from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
 from atlas.world import World, WorldState, restart
 
-# How often a student solves problems within a step limit: every problem is attempted several times, without learning.
-#
-# Attempts stand in a queue, and a fixed number of lanes plays them side by side. A lane whose episode is over takes the
-# next attempt at once, so that no lane waits for the slowest. What an attempt draws follows from its problem, its
-# number
-# and the time alone: the number of lanes and the company a problem is in play no part.
-
+LANES: Final = 256
+"""Attempts that are played side by side, at most."""
+STRIDE: Final = 32
+"""Steps between two looks at how far the work is."""
 EMBEDDED: Final = 256
 """Tasks that are embedded at once: the encoder needs memory."""
 
 
-class Moment(Struct):
+class Turn(Struct):
     """What an actor is told at a step, one row a lane."""
 
     problem: Int32[Array, "lanes"]
@@ -57,7 +60,7 @@ class Actor(Protocol):
     def begin(self, lanes: int) -> Any:
         """Empty memories."""
 
-    def act(self, known: Any, moment: Moment, memory: Any) -> tuple[Any, Int32[Array, "lanes"]]:
+    def act(self, known: Any, turn: Turn, memory: Any) -> tuple[Any, Int32[Array, "lanes"]]:
         """The next memory and the actions. `known` is whatever the actor needs to know of the problems."""
 
 
@@ -96,20 +99,20 @@ class StudentActor:
     def begin(self, lanes: int) -> Memory:
         return Memory(hidden=self.student.initial_hidden(lanes), previous=jnp.zeros(lanes, jnp.uint8))
 
-    def act(self, known: Known, moment: Moment, memory: Memory) -> tuple[Memory, Int32[Array, "lanes"]]:
-        rows, nodes = _rows_here(known.tables, moment)
-        seen = Observation(view=moment.view, nodes=nodes, previous=memory.previous, start=moment.time == 0)
+    def act(self, known: Known, turn: Turn, memory: Memory) -> tuple[Memory, Int32[Array, "lanes"]]:
+        rows, nodes = _rows_here(known.tables, turn)
+        seen = Observation(view=turn.view, nodes=nodes, previous=memory.previous, start=turn.time == 0)
         hidden, logits, _ = self.student.step(known.params, rows, seen, memory.hidden)
-        action = jnp.argmax(logits, -1) if self.greedy else draw_action(moment.chance, logits)[0]
+        action = jnp.argmax(logits, -1) if self.greedy else draw_action(turn.chance, logits)[0]
         return Memory(hidden=hidden, previous=action.astype(jnp.uint8)), action.astype(jnp.int32)
 
 
 def _rows_here(
-    tables: Float32[Array, "problems nodes width"], moment: Moment
+    tables: Float32[Array, "problems nodes width"], turn: Turn
 ) -> tuple[Float32[Array, "lanes depth width"], Int32[Array, "lanes depth"]]:
     """Of each lane's table only the rows where its task stands, and their new numbers: whole tables are not moved."""
-    used = moment.nodes >= 0
-    rows = tables[moment.problem[:, None], jnp.maximum(moment.nodes, 0)]
+    used = turn.nodes >= 0
+    rows = tables[turn.problem[:, None], jnp.maximum(turn.nodes, 0)]
     numbers = jnp.arange(used.shape[1], dtype=jnp.int32)[None]
     return rows, jnp.where(used, numbers, -1)
 
@@ -139,7 +142,7 @@ class Queue(Struct):
 
 
 @dataclass(frozen=True)
-class Evaluator:
+class Lanes:
     """Plays a batch of problems, each several times. Its methods can be compiled; `attempts` and `lanes` are static."""
 
     world: World
@@ -184,8 +187,8 @@ class Evaluator:
 
     def _step(self, known: Any, course: Course, queue: Queue) -> Queue:
         problem = queue.job % len(course.starts.time)
-        moment = self._moment(course, queue, problem)
-        memory, action = self.actor.act(known, moment, queue.memory)
+        turn = self._turn(course, queue, problem)
+        memory, action = self.actor.act(known, turn, queue.memory)
         # Only the task of a problem is needed once it has begun.
         problems = Problem.unchecked(level=None, task=jax.tree.map(lambda x: x[problem], course.tasks))
         world, step = jax.vmap(self.world.step)(problems, queue.world, action)
@@ -203,11 +206,11 @@ class Evaluator:
             over,
         )
 
-    def _moment(self, course: Course, queue: Queue, problem: Int32[Array, "lanes"]) -> Moment:
+    def _turn(self, course: Course, queue: Queue, problem: Int32[Array, "lanes"]) -> Turn:
         def draw(key: Key[Array, ""], time: Int32[Array, ""]) -> Float32[Array, ""]:
             return jax.random.uniform(jax.random.fold_in(key, time))
 
-        return Moment(
+        return Turn(
             problem=problem,
             time=queue.world.time,
             view=jax.vmap(self.world.domain.view)(queue.world.domain),
@@ -228,36 +231,6 @@ def _refill(course: Course, queue: Queue, over: Bool[Array, "lanes"]) -> Queue:
         next=jnp.minimum(queue.next + jnp.sum(over, dtype=jnp.int32), jobs),
     )
 
-
-@dataclass(frozen=True)
-class Examiner:
-    """Plays each problem of a batch once, all of them side by side."""
-
-    world: World
-    """Its step limit is the time each attempt has."""
-    student: Student
-    greedy: bool = False
-    """Take the likeliest action instead of drawing one."""
-
-    def attempt(self, key: Key[Array, ""], params: Any, problems: Problem) -> Bool[Array, "envs"]:
-        """Which problems were solved. Stops as soon as all episodes are over."""
-        key_noise, key_act = jax.random.split(key)
-        actor = StudentActor(self.student, self.greedy)
-        evaluator = Evaluator(self.world, actor)
-        graphs = jax.vmap(self.world.formalism.graph)(problems.task)
-        count = len(graphs.outcome)
-        known = actor.know(jax.random.split(key_noise, count), params, graphs)
-        course = evaluator.course(key_act, problems, jnp.arange(count, dtype=jnp.int32), attempts=1)
-        return evaluator.play(known, course, evaluator.begin(course, count), self.world.step_limit).solved
-
-
-# A set of problems put to a policy. Sizes come from the set: any set fits any policy, whatever it was trained on.
-
-STEP_LIMIT: Final = MinigridConfig().step_limit
-LANES: Final = 256
-"""Attempts that are played side by side, at most."""
-STRIDE: Final = 32
-"""Steps between two looks at how far the work is."""
 
 Progress = Callable[[int, int], None]
 """Told how many attempts of how many are finished."""
@@ -286,7 +259,7 @@ class _Batch:
         return jax.jit(jax.vmap(self.world.formalism.graph))(self.problems.task)
 
 
-class Trials:
+class Evaluator:
     """Attempts at all problems of a set, for one policy after the other; programs are compiled once."""
 
     def __init__(
@@ -302,13 +275,16 @@ class Trials:
             if value < 1:
                 raise AtlasError(f"{name} = {value} is not allowed: at least 1 is needed")
         self.problems, self.attempts, self.greedy, self.lanes = problems, attempts, greedy, lanes
-        self.key_noise, self.key_act = jax.random.split(jax.random.key(seed))
+        self.seed = seed
         self.batches = list(_batches(problems, step_limit))
         self._actors: dict[NetworkConfig, tuple[StudentActor, Any]] = {}
         self._compiled: dict[Any, Any] = {}
 
-    def of_student(self, student: Student, params: Any, progress: Progress = lambda *_: None) -> Attempts:
-        """What a student makes of them."""
+    def of_student(
+        self, student: Student, params: Any, progress: Progress = lambda *_: None, seed: int | None = None
+    ) -> Attempts:
+        """What a student makes of them; another seed than the evaluator's gives other draws."""
+        key_noise, _ = self._keys(seed)
         self._require_fit(student.config)
         if student.config not in self._actors:
             actor = StudentActor(student, self.greedy)
@@ -316,12 +292,18 @@ class Trials:
         actor, know = self._actors[student.config]
 
         def prepare(batch: _Batch) -> Any:
-            keys = jax.vmap(jax.random.fold_in, (None, 0))(self.key_noise, batch.numbers)
+            keys = jax.vmap(jax.random.fold_in, (None, 0))(key_noise, batch.numbers)
             return know(keys, params, batch.graphs)
 
-        return self.of_actor(actor, prepare, progress)
+        return self.of_actor(actor, prepare, progress, seed)
 
-    def of_actor(self, actor: Actor, prepare: Callable[[Any], Any], progress: Progress = lambda *_: None) -> Attempts:
+    def of_actor(
+        self,
+        actor: Actor,
+        prepare: Callable[[Any], Any],
+        progress: Progress = lambda *_: None,
+        seed: int | None = None,
+    ) -> Attempts:
         """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
         shape = (len(self.problems), self.attempts)
         result = Attempts(np.zeros(shape, bool), np.zeros(shape, np.int32))
@@ -332,17 +314,22 @@ class Trials:
             def tell(finished: int, before: int = done) -> None:
                 progress(before + finished, total)
 
-            solved, steps = self._play(actor, batch, prepare(batch), jobs, tell)
+            solved, steps = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
             result.solved[batch.numbers], result.steps[batch.numbers] = solved, steps
             done += jobs
         return result
 
+    def _keys(self, seed: int | None) -> Key[Array, "2"]:
+        """What node features are drawn with, and what actions are."""
+        return jax.random.split(jax.random.key(self.seed if seed is None else seed))
+
     def _play(
-        self, actor: Actor, batch: _Batch, known: Any, jobs: int, tell: Callable[[int], None]
+        self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
     ) -> tuple[np.ndarray, np.ndarray]:
+        jobs = len(batch.numbers) * self.attempts
         lanes = math.ceil(jobs / math.ceil(jobs / self.lanes))  # the last round is as full as the others
         prepare, begin, play = self._functions(actor, batch, lanes)
-        course = prepare(self.key_act, batch.problems, batch.numbers)
+        course = prepare(key, batch.problems, batch.numbers)
         queue: Queue = begin(course)
         while (finished := int(queue.finished)) < jobs:
             tell(finished)
@@ -351,14 +338,14 @@ class Trials:
         return tuple(np.asarray(x).reshape(self.attempts, -1).T for x in (queue.solved, queue.steps))  # type: ignore[return-value]
 
     def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
-        """The compiled parts of an evaluator, kept for the next policy."""
+        """The compiled parts, kept for the next policy."""
         name = actor, id(batch)
         if name not in self._compiled:
-            evaluator = Evaluator(batch.world, actor)
+            playing = Lanes(batch.world, actor)
             self._compiled[name] = (
-                jax.jit(lambda key, problems, numbers: evaluator.course(key, problems, numbers, self.attempts)),
-                jax.jit(lambda course: evaluator.begin(course, lanes)),
-                jax.jit(lambda known, course, queue: evaluator.play(known, course, queue, STRIDE), donate_argnums=2),
+                jax.jit(lambda key, problems, numbers: playing.course(key, problems, numbers, self.attempts)),
+                jax.jit(lambda course: playing.begin(course, lanes)),
+                jax.jit(lambda known, course, queue: playing.play(known, course, queue, STRIDE), donate_argnums=2),
             )
         return self._compiled[name]
 
@@ -382,7 +369,7 @@ def _name(problem: Problem) -> str:
 
 def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
     """Flat tasks in one batch; hierarchies apart, in as many as their sizes need."""
-    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit)
+    world = World(domain_for(problems[0]), RewardMachines(), step_limit)
     sizes = [natural_size(unpack(problem.task)) for problem in problems]
     groups = [[i for i, size in enumerate(sizes) if size.machines == 1]]
     most = (0, 0)
@@ -397,5 +384,5 @@ def _batches(problems: Sequence[Problem], step_limit: int) -> Iterator[_Batch]:
 
 
 def attempt(student: Student, params: Any, problems: Sequence[Problem], **options: Any) -> Attempts:
-    """Attempts of one student at some problems; the options are those of `Trials`."""
-    return Trials(problems, **options).of_student(student, jax.tree.map(jnp.asarray, params))
+    """Attempts of one student at some problems; the options are those of `Evaluator`."""
+    return Evaluator(problems, **options).of_student(student, jax.tree.map(jnp.asarray, params))

@@ -1,116 +1,160 @@
-"""Sets by name or path: the ones that come with ATLAS, the ones that are built on first use, and any file or folder."""
+"""Sets of problems to put policies to: drawn and certified by a recipe, held out by a run, or read from files.
+
+A drawn problem is kept only if the prover finds a plan that the world accepts, and never if its first label completes
+it. Which problems are kept follows from the order in which they were drawn, so neither the number of processes nor the
+machine matters.
+"""
 
 import contextlib
 import hashlib
-import itertools
 import json
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import jax
 import numpy as np
 
-from atlas.api import sample_batch, settings
 from atlas.build import Parts, parts
 from atlas.config import Config, PairingConfig
-from atlas.domains import domain_of
-from atlas.domains.minigrid import grid
-from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.settings import RoomCount
-from atlas.domains.minigrid.solver.prove import BUDGET, STEP_LIMIT, Progress, accepted, propose, silent, solve_many
+from atlas.domains import DOMAINS, find, surface_of
 from atlas.errors import AtlasError, nearest
-from atlas.evaluation.play import Examiner
-from atlas.runs.problem_files import choose, load, named
-from atlas.runs.store import Bulk, cache_folder, load_bulk, save_bulk
-from atlas.settings import to_plain
-from atlas.tasks.machine import Tables, content_hash, tabulate
-from atlas.tasks.packed import PackedTask, count_states, unpack
+from atlas.evaluation.play import Evaluator
+from atlas.evaluation.statistics import SolveRates
+from atlas.runs.store import cache_folder, load_bulk, save_bulk
+from atlas.settings import STEP_LIMIT, to_plain
+from atlas.tasks.machine import content_hash
+from atlas.tasks.packed import tables, unpack
 from atlas.tasks.rewards import count_paths
 from atlas.types import NamedProblem, Problem
-from atlas.vocabulary import ACCEPTED
 
-# The sets of problems that policies are compared on: how each is made, and how to tell that it is the right one.
-#
-# *hand* comes with ATLAS as text. The others are drawn from a seed: level-conditioned, each problem proven solvable
-# by a
-# plan that the world accepts, none completed by its first label, no two the same. Which problems are kept follows from
-# the order in which they were drawn, so neither the number of processes nor the machine matters.
+Progress = Callable[[int, int], None]
+"""Told how many problems of how many are done."""
+Plan = Sequence[int]
 
 RECIPE: Final = 1
 """Counts changes of how sets are drawn."""
 DRAWN: Final = 16_384
-"""Problems drawn at a time."""
+"""Problems drawn at a time for a named set."""
 SPARE: Final = 1.3
 """Problems that are put to the prover for each one needed: about one in six cannot be solved."""
-ROOMS: Final[tuple[RoomCount, ...]] = (1, 2, 4, 6)
-LENGTHS: Final = range(1, 6)
-BANDS: Final = {
-    1: ((1, 2), (3, 4), (5, 5)),
-    2: ((1, 3), (4, 7), (8, 10)),
-    4: ((4, 7), (8, 11), (12, 15)),
-    6: ((7, 10), (11, 16), (17, 20)),
-}
-"""Few, some or many objects, doors included, by number of rooms."""
-BAND_NAMES: Final = ("few", "some", "many")
-PER_CELL: Final = 5
+
+
+def silent(done: int, total: int) -> None:
+    """No progress is shown."""
+
+
+# Drawing and certifying
+
+
+def certified(
+    drawn: Problem,
+    kinds: Sequence[Hashable],
+    wanted: Counter[Any],
+    prove: Callable[[list[Problem]], Sequence[Plan | None]],
+    seen: set[Any] | None = None,
+) -> list[tuple[Any, Problem, Plan]]:
+    """Of a batch the first problems of each kind that are proven solvable and not trivial, as many as are `wanted`.
+
+    What is found is taken off `wanted`. With `seen`, problems that are the same as one before are passed over.
+    """
+    waiting: dict[Any, list[Problem]] = {}
+    for kind, problem in zip(kinds, one_by_one(drawn), strict=True):
+        if wanted[kind] > 0:
+            if seen is not None:
+                if (same := identity(problem)) in seen:
+                    continue
+                seen.add(same)
+            waiting.setdefault(kind, []).append(problem)
+    found: list[tuple[Any, Problem, Plan]] = []
+    while True:
+        chosen: list[tuple[Any, Problem]] = []
+        for kind, problems in waiting.items():
+            some = int(wanted[kind] * SPARE) + 1 if wanted[kind] else 0
+            chosen += [(kind, problem) for problem in problems[:some]]
+            del problems[:some]
+        if not chosen:
+            return found
+        plans = prove([problem for _, problem in chosen])
+        for (kind, problem), plan in zip(chosen, plans, strict=True):
+            if plan and wanted[kind] > 0:  # a plan of no steps belongs to a trivial problem
+                found.append((kind, problem, plan))
+                wanted[kind] -= 1
+
+
+def identity(problem: Problem) -> Any:
+    """Equal for problems that are the same: level for level, and task for task whatever its states are called."""
+    level = tuple(np.asarray(getattr(problem.level, f.name)).tobytes() for f in fields(problem.level))
+    return level, content_hash(unpack(problem.task))
+
+
+def fingerprint(problems: Iterable[Problem]) -> str:
+    """SHA-256 of some problems in their order, whatever they are called and wherever they came from."""
+    digest = hashlib.sha256()
+    for problem in problems:
+        task = tables(problem.task)._asdict()
+        if task["call"] is None:  # the only machine needs no axis of its own
+            task = {name: None if array is None else array[0] for name, array in task.items()}
+        level = {field.name: getattr(problem.level, field.name) for field in fields(problem.level)}
+        for name, array in (level | task).items():
+            if array is not None:
+                digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def one_by_one(batch: Problem) -> Iterator[Problem]:
+    """The problems of a batch."""
+    leaves, tree = jax.tree.flatten(jax.device_get(batch))
+    return (jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True))
+
+
+def joined(problems: Sequence[Problem]) -> Problem:
+    """A batch of problems of one size."""
+    return jax.tree.map(lambda *rows: np.stack(rows), *problems)
+
+
+# Named sets: each domain brings its own, either as files or as a recipe
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A set that comes as files."""
+
+    name: str
+    about: str
+    count: int
+    path: Callable[[], Path]
+    fingerprint: str
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a set is drawn."""
+    """A set that is drawn from a seed."""
 
     name: str
     about: str
-    tasks: Literal["sequential", "dag"]
+    config: Config
+    """How problems are drawn."""
     count: int
-    balanced: bool
-    """As many problems of each number of rooms, band of objects and length; else as they come."""
+    kind_of: Callable[[Problem], Sequence[int]]
+    """The kind of each problem of a batch, from 0 on; of each kind there are equally many. -1: of none."""
+    kinds: int
+    tags: Callable[[Problem], list[tuple[str, ...]]]
+    """Words to group the problems of a batch by."""
+    provenance: dict[str, Any]
+    """More about how it is drawn, in plain values."""
     fingerprint: str
     """What `fingerprint` gives for the set drawn from seed 0: the one that results are reported on."""
 
-    @property
-    def quota(self) -> int:
-        """Problems in each cell."""
-        return PER_CELL if self.balanced else self.count
-
-
-RECIPES: Final = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe(
-            name="cvar-sequential",
-            about="problems with sequential tasks, as training draws them",
-            tasks="sequential",
-            count=10_000,
-            balanced=False,
-            fingerprint="6740fba3dfb4f51174ed170d2b49e725038e23b9286e4a4df31882cad458ba9d",
-        ),
-        Recipe(
-            name="cvar-dag",
-            about="problems whose tasks are acyclic graphs, as training draws them",
-            tasks="dag",
-            count=10_000,
-            balanced=False,
-            fingerprint="36b94148153d6d8e74570bc4fa129e4951e4ff95416e70f70b7cc3f17370685e",
-        ),
-        Recipe(
-            name="validation",
-            about="sequential problems, five for each number of rooms, band of objects and length",
-            tasks="sequential",
-            count=300,
-            balanced=True,
-            fingerprint="048be214f91254fa685e1e5cb19c168add151cac9270157cee3be3515f6b23c1",
-        ),
-    )
-}
-HAND_FINGERPRINT: Final = "b2baaa1ec91ec5229146ae9557b48802bd3d77c11f0a5234c65b6da42e0b6608"
-"""Of the problems in `hand`."""
+    def path(self) -> Path:
+        """Where the set is kept once it was built. Another recipe gets another file."""
+        return cache_folder() / "sets" / f"{self.name}-{self.fingerprint[:12]}.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,153 +170,68 @@ class Built:
     """Provenance in plain values: among others, how long the prover's plans are."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """A certified problem."""
+def named_sets() -> dict[str, Collection | Recipe]:
+    """All sets that have a name, of all domains."""
+    return {one.name: one for row in DOMAINS.values() if row.sets for one in find(row.sets)}
 
-    cell: int
-    problem: Problem
-    plan_length: int
+
+def recipes() -> dict[str, Recipe]:
+    """The sets that can be built."""
+    return {name: one for name, one in named_sets().items() if isinstance(one, Recipe)}
 
 
 def build(recipe: Recipe, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
-    """Draw a set. More than one worker (0: one a core) starts other Python processes; see `solve_many`.
+    """Draw a set; none of its problems are the same. More than one worker (0: one a core) starts other processes."""
+    surface = surface_of(recipe.config.domain.name)
+    made = parts(recipe.config)
+    sample = jax.jit(lambda key: made.sample(key, DRAWN))
 
-    Of every cell the first problems that can be certified are kept, in the order in which they were drawn.
-    """
-    kept: dict[int, list[_Found]] = {cell: [] for cell in range(recipe.count // recipe.quota)}
+    def prove(problems: list[Problem]) -> list[Plan | None]:
+        solutions = surface.solve_many(problems, bound=False, workers=workers, progress=progress)
+        return [solution.plan for solution in solutions]
+
+    wanted = Counter(dict.fromkeys(range(recipe.kinds), recipe.count // recipe.kinds))
+    found: list[tuple[int, Problem, Plan]] = []
     seen: set[Any] = set()
     drawn = 0
-    while any(len(found) < recipe.quota for found in kept.values()):
-        waiting = _draw(recipe, seed, drawn // DRAWN, seen)
+    while wanted.total() > 0:
+        batch = sample(jax.random.key(zlib.crc32(f"{recipe.name} {seed} {drawn // DRAWN}".encode())))
+        found += certified(batch, recipe.kind_of(jax.device_get(batch)), wanted, prove, seen)
         drawn += DRAWN
-        while chosen := list(_next(recipe, kept, waiting)):
-            for found in _certified(chosen, workers, progress):
-                if len(kept[found.cell]) < recipe.quota:
-                    kept[found.cell].append(found)
-    return _built(recipe, seed, [found for cell in kept.values() for found in cell], drawn)
-
-
-Waiting = dict[int, list[Problem]]
-"""Problems that were drawn and not yet looked at, by cell."""
-
-
-def _draw(recipe: Recipe, seed: int, turn: int, seen: set[Any]) -> Waiting:
-    """New problems, none of which was seen before, by cell."""
-    config = settings("level", recipe.tasks, ROOMS)
-    batch = sample_batch(config, DRAWN, zlib.crc32(f"{recipe.name} {seed} {turn}".encode()))
-    waiting: Waiting = {}
-    for cell, problem in zip(_cells(recipe, batch), one_by_one(batch), strict=True):
-        if cell >= 0 and (same := identity(problem)) not in seen:
-            seen.add(same)
-            waiting.setdefault(int(cell), []).append(problem)
-    return waiting
-
-
-def identity(problem: Problem) -> Any:
-    """Equal for problems that are the same: level for level, and task for task whatever its states are called."""
-    level = tuple(np.asarray(getattr(problem.level, f.name)).tobytes() for f in fields(problem.level))
-    return level, content_hash(unpack(problem.task))
-
-
-def _cells(recipe: Recipe, batch: Problem) -> np.ndarray:
-    """`int[batch]`: the cell that each problem belongs to; -1 if none."""
-    rooms, objects = np.asarray(batch.level.rooms), grid.count_objects(np.asarray(batch.level.cells))
-    if not recipe.balanced:
-        return np.zeros(len(rooms), int)
-    lengths = np.argmax(np.asarray(batch.task.outcome)[:, 0] == ACCEPTED, axis=1)
-    cells = np.full(len(rooms), -1)
-    for number, (count, band, length) in enumerate(itertools.product(ROOMS, range(len(BAND_NAMES)), LENGTHS)):
-        low, high = BANDS[count][band]
-        cells[(rooms == count) & (objects >= low) & (objects <= high) & (lengths == length)] = number
-    return cells
-
-
-def _next(recipe: Recipe, kept: dict[int, list[_Found]], waiting: Waiting) -> Iterator[tuple[int, Problem]]:
-    """The problems to look at next: some more than each cell still needs."""
-    for cell, problems in waiting.items():
-        needed = recipe.quota - len(kept[cell])
-        some = int(needed * SPARE) + 1 if needed else 0
-        yield from ((cell, problem) for problem in problems[:some])
-        del problems[:some]
-
-
-def _certified(chosen: Sequence[tuple[int, Problem]], workers: int, progress: Progress) -> Iterator[_Found]:
-    """Those that are proven solvable and not trivial, in order."""
-    problems = [problem for _, problem in chosen]
-    solutions = solve_many(problems, bound=False, workers=workers, progress=progress)
-    for (cell, problem), solution in zip(chosen, solutions, strict=True):
-        if solution.plan:  # a plan of no steps belongs to a trivial problem
-            yield _Found(cell, problem, len(solution.plan))
-
-
-def _built(recipe: Recipe, seed: int, found: list[_Found], drawn: int) -> Built:
-    problems: Problem = jax.tree.map(lambda *rows: np.stack(rows), *[one.problem for one in found])
+    found.sort(key=lambda one: one[0])
+    problems = joined([problem for _, problem, _ in found])
     width = len(str(recipe.count - 1))
-    about = {
-        "set": recipe.name,
-        "recipe": RECIPE,
-        "atlas": version("atlas-ued"),
-        "pairing": "level",
-        "tasks": recipe.tasks,
-        "rooms": list(ROOMS),
-        "balanced": recipe.balanced,
-        "drawn": drawn,
-        "step_limit": STEP_LIMIT,
-        "budget": BUDGET,
-        "plan_lengths": [one.plan_length for one in found],
-    }
     return Built(
         problems=problems,
         names=tuple(f"{recipe.name}-{number:0{width}d}" for number in range(recipe.count)),
-        tags=tuple(_tags(recipe, problems)),
+        tags=tuple(recipe.tags(problems)),
         seed=seed,
-        settings=about,
+        settings={
+            "set": recipe.name,
+            "recipe": RECIPE,
+            "atlas": version("atlas-ued"),
+            **recipe.provenance,
+            "drawn": drawn,
+            "step_limit": STEP_LIMIT,
+            "plan_lengths": [len(plan) for _, _, plan in found],
+        },
     )
 
 
-def _tags(recipe: Recipe, problems: Problem) -> Iterator[tuple[str, ...]]:
-    objects = grid.count_objects(np.asarray(problems.level.cells))
-    states = np.asarray(jax.vmap(count_states)(problems.task))
-    for rooms, count, number in zip(np.asarray(problems.level.rooms).tolist(), objects.tolist(), states, strict=True):
-        tags: tuple[str, ...] = (f"rooms-{rooms}", f"states-{number}")
-        yield (*tags, f"objects-{_band(rooms, count)}") if recipe.balanced else tags
+def write_set(recipe: Recipe, path: Path, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
+    """Build a set and write it as one compressed file."""
+    built = build(recipe, seed, workers, progress)
+    save_bulk(built.problems, path, built.settings, seed, built.names, built.tags)
+    return built
 
 
-def _band(rooms: int, objects: int) -> str:
-    return next(name for name, (_, high) in zip(BAND_NAMES, BANDS[rooms], strict=True) if objects <= high)
-
-
-def fingerprint(problems: Iterable[Problem]) -> str:
-    """SHA-256 of some problems in their order, whatever they are called and wherever they came from."""
-    digest = hashlib.sha256()
-    for problem in problems:
-        task = problem.task if isinstance(problem.task, PackedTask) else tabulate(problem.task)
-        names = [name for name in Tables._fields if getattr(task, name) is not None]
-        arrays = [(field.name, getattr(problem.level, field.name)) for field in fields(problem.level)]
-        arrays += [(name, getattr(task, name)[0] if task.call is None else getattr(task, name)) for name in names]
-        for name, array in arrays:
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
-
-
-def one_by_one(batch: Problem) -> Iterator[Problem]:
-    """The problems of a batch."""
-    leaves, tree = jax.tree.flatten(jax.device_get(batch))
-    return (jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True))
-
-
-# Problems that a run is examined on and never trained on: each proven solvable, none trivial, all sizes alike.
-#
-# Tasks are drawn from what their level holds. Every number of rooms has equally many problems and, within it, every
-# length of task, as far as such problems can be found.
+# Held-out problems: a run is examined on them and never trains on them
 
 SEED: Final = 0x5EED
 """Held-out problems are the same for every seed of a run."""
 PER_SIZE: Final = 128
-"""Problems for each number of rooms."""
-DRAWN_heldout: Final = 1024
+"""Problems for each value of the domain's stratum (in Minigrid, each number of rooms)."""
+HELD_OUT_DRAWN: Final = 1024
 """Problems drawn at a time."""
 ROUNDS: Final = 6
 """How often they are drawn while some kind is still wanted."""
@@ -280,117 +239,89 @@ PATIENCE: Final = 4
 """Draws after which what was not found is replaced by other lengths."""
 EFFORT: Final = 100
 """Nodes searched for a plan: problems that need more are left out."""
+LENGTH: Final = "length_"
 
 Kind = tuple[int, int]
-"""Rooms and length of the task."""
+"""The value of the stratum, and the length of the task."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A set of problems of a run's own size class, and of which kind each is."""
+    """Problems of a run's own kind, as many of each stratum and, within it, of each length as can be found."""
 
     problems: Problem
-    rooms: np.ndarray
+    stratum: str
+    """What the domain's levels are told apart by."""
+    values: np.ndarray
+    """Of the stratum, for each problem."""
     lengths: np.ndarray
     """Labels on the shortest way to acceptance."""
     step_limit: int
 
     def __len__(self) -> int:
-        return len(self.rooms)
+        return len(self.values)
 
 
 def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
     """Draw problems and prove them until there are enough of each kind, or time is better spent otherwise."""
     made = parts(replace(config, pairing=PairingConfig(how="level")))
-    draw = jax.jit(lambda key: made.sample(key, DRAWN_heldout))
-    shortest = jax.jit(jax.vmap(lambda task: count_paths(task).shortest))
-    wanted = _quotas(config, per_size)
-    found: list[tuple[Kind, Problem]] = []
+    domain, tasks, limit = made.world.domain, config.tasks, config.domain.step_limit
+    stratum, values = domain.strata
+    longest = tasks.max_length if tasks.sampler == "sequential" else tasks.states - 1
+    lengths = range(tasks.min_length if tasks.sampler == "sequential" else 1, longest + 1)
+    shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
+    wanted = Counter({(value, length): shares[length] for value in values for length in lengths})
+
+    @jax.jit
+    def draw(key: Any) -> tuple[Problem, Any, Any]:
+        drawn = made.sample(key, HELD_OUT_DRAWN)
+        shortest = jax.vmap(lambda task: count_paths(task).shortest)(drawn.task)
+        return drawn, jax.vmap(lambda level: domain.measure(level)[stratum])(drawn.level), shortest
+
+    def prove(problems: list[Problem]) -> list[Plan | None]:
+        solutions = surface_of(config.domain.name).solve_many(problems, step_limit=limit, budget=EFFORT, bound=False)
+        return [solution.plan for solution in solutions]
+
+    found: list[tuple[Kind, Problem, Plan]] = []
     for number in range(ROUNDS):
         if number == PATIENCE:
             wanted = _rather(wanted)
-        drawn = jax.tree.map(np.asarray, draw(jax.random.fold_in(jax.random.key(SEED), number)))
-        lengths = np.minimum(np.asarray(shortest(drawn.task)), _longest(config))
-        kinds = list(zip(drawn.level.rooms.tolist(), lengths.tolist(), strict=True))
-        for row in _proven(drawn, kinds, wanted, config.domain.step_limit):
-            found.append((kinds[row], jax.tree.map(lambda x, row=row: x[row], drawn)))
-            wanted[kinds[row]] -= 1
+        drawn, strata, shortest = jax.device_get(draw(jax.random.fold_in(jax.random.key(SEED), number)))
+        kinds = list(zip(strata.tolist(), np.minimum(shortest, longest).tolist(), strict=True))
+        found += certified(drawn, kinds, wanted, prove)
         if wanted.total() == 0:
             break
-    return _together(found, config)
-
-
-def _longest(config: Config) -> int:
-    """The length from which on tasks are not told apart."""
-    tasks = config.tasks
-    return tasks.max_length if tasks.sampler == "sequential" else tasks.states - 1
-
-
-def _quotas(config: Config, per_size: int) -> Counter[Kind]:
-    """How many problems of each kind are wanted."""
-    tasks = config.tasks
-    least = tasks.min_length if tasks.sampler == "sequential" else 1
-    lengths = range(least, _longest(config) + 1)
-    shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
-    return Counter(
-        {(rooms, length): shares[length] for rooms in domain_of(config.domain).strata[1] for length in lengths}
-    )
+    if not found:
+        raise AtlasError(f"no problem of this kind was found that can be solved in domain.step_limit = {limit} steps")
+    found.sort(key=lambda one: one[0])
+    of_stratum, of_length = np.array([kind for kind, _, _ in found]).T
+    return HeldOut(joined([problem for _, problem, _ in found]), stratum, of_stratum, of_length, limit)
 
 
 def _rather(wanted: Counter[Kind]) -> Counter[Kind]:
-    """Ask for other lengths in place of those that cannot be found, so that there are as many of each room count."""
+    """Other lengths in place of those that cannot be found, so that there are as many problems of each stratum."""
     instead: Counter[Kind] = Counter()
-    for rooms in {rooms for rooms, _ in wanted}:
-        missing = sum(count for kind, count in wanted.items() if kind[0] == rooms)
-        found = [kind for kind, count in wanted.items() if kind[0] == rooms and count == 0]
+    for value in {value for value, _ in wanted}:
+        missing = sum(count for kind, count in wanted.items() if kind[0] == value)
+        found = [kind for kind, count in wanted.items() if kind[0] == value and count == 0]
         instead.update({kind: len(range(place, missing, len(found))) for place, kind in enumerate(found)})
     return instead
 
 
-def _proven(drawn: Problem, kinds: list[Kind], wanted: Counter[Kind], step_limit: int) -> list[int]:
-    """The rows that are solvable but not trivial, as many of each kind as are wanted."""
-    left = Counter(wanted)
-    plans: dict[int, tuple[int, ...]] = {}
-    for row, kind in enumerate(kinds):
-        if left[kind] > 0:
-            plan = propose(jax.tree.map(lambda x, row=row: x[row], drawn), step_limit, EFFORT).plan
-            if plan:
-                plans[row] = plan
-                left[kind] -= 1
-    rows = np.array(list(plans), int)
-    verdicts = accepted(jax.tree.map(lambda x: x[rows], drawn), list(plans.values()), step_limit)
-    return rows[verdicts].tolist()
-
-
-def _together(found: list[tuple[Kind, Problem]], config: Config) -> HeldOut:
-    limit = config.domain.step_limit
-    if not found:
-        raise AtlasError(f"no problem of this kind was found that can be solved in domain.step_limit = {limit} steps")
-    found = sorted(found, key=lambda pair: pair[0])
-    rooms, lengths = np.array([kind for kind, _ in found]).T
-    problems: Problem = jax.tree.map(lambda *rows: np.stack(rows), *(problem for _, problem in found))
-    return HeldOut(problems, rooms, lengths, limit)
-
-
 class Exam:
-    """A held-out set with the compiled function that plays it."""
+    """A held-out set and the evaluator that plays it."""
 
     def __init__(self, made: Parts, chosen: HeldOut, attempts: int = 1) -> None:
-        self.chosen = chosen
-        self.attempts = attempts
-        self.play = jax.jit(Examiner(made.world, made.student).attempt)
+        self.student, self.chosen = made.student, chosen
+        problems = list(one_by_one(chosen.problems))
+        self.evaluator = Evaluator(problems, attempts, chosen.step_limit, lanes=len(problems))
 
-    def rates(self, params: Any, number: int) -> dict[str, float]:
-        """Solve rates by number of rooms, and over all. `number` tells one exam from the next: it is the seed."""
-        keys = jax.random.split(jax.random.key(number), self.attempts)
-        solved = np.mean([np.asarray(self.play(key, params, self.chosen.problems)) for key in keys], axis=0)
-        by_rooms = {f"rooms_{n}": float(solved[self.chosen.rooms == n].mean()) for n in np.unique(self.chosen.rooms)}
-        return {"all": float(solved.mean()), **by_rooms}
-
-
-# Held-out problems on disk: with the run they belong to, and in a cache that starts the next run of their kind.
-
-LENGTH: Final = "length_"
+    def rates(self, params: Any, number: int) -> SolveRates:
+        """Solve rates over all problems and by stratum. `number` is the seed of this exam."""
+        solved = self.evaluator.of_student(self.student, params, seed=number).solved.mean(axis=1)
+        values = self.chosen.values
+        each = {int(value): float(solved[values == value].mean()) for value in np.unique(values)}
+        return SolveRates(float(solved.mean()), {self.chosen.stratum: each})
 
 
 def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
@@ -398,7 +329,9 @@ def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
     afterwards."""
     with contextlib.suppress(AtlasError, OSError):
         return read(path, config)
-    cached = cache_folder() / "held-out" / f"{fingerprint_held_out(config, per_size)}.npz"
+    what = {**_settings(config), "per_size": per_size, "seed": SEED, "version": version("atlas-ued")}
+    name = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=12).hexdigest()
+    cached = cache_folder() / "held-out" / f"{name}.npz"
     chosen = None
     with contextlib.suppress(AtlasError, OSError):
         chosen = read(cached, config)
@@ -410,21 +343,15 @@ def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
     return chosen
 
 
-def fingerprint_held_out(config: Config, per_size: int) -> str:
-    """What a held-out set depends on, as a name."""
-    what = {**_settings(config), "per_size": per_size, "seed": SEED, "version": version("atlas-ued")}
-    return hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=12).hexdigest()
-
-
 def _settings(config: Config) -> dict[str, Any]:
     return {"domain": to_plain(config.domain), "tasks": to_plain(config.tasks), "gamma": config.student.ppo.gamma}
 
 
 def write(path: Path, chosen: HeldOut, config: Config) -> None:
     """Keep a set, its problems named and tagged by kind."""
-    kinds = list(zip(chosen.rooms.tolist(), chosen.lengths.tolist(), strict=True))
-    names = [f"rooms-{rooms}-length-{length}-{number:03d}" for number, (rooms, length) in enumerate(kinds)]
-    tags = [(f"rooms_{rooms}", f"{LENGTH}{length}") for rooms, length in kinds]
+    kinds, stratum = list(zip(chosen.values.tolist(), chosen.lengths.tolist(), strict=True)), chosen.stratum
+    names = [f"{stratum}-{value}-length-{length}-{number:03d}" for number, (value, length) in enumerate(kinds)]
+    tags = [(f"{stratum}_{value}", f"{LENGTH}{length}") for value, length in kinds]
     save_bulk(chosen.problems, path, _settings(config), SEED, names, tags)
 
 
@@ -433,14 +360,15 @@ def read(path: Path, config: Config) -> HeldOut:
     kept = load_bulk(path)
     if kept.settings != json.loads(json.dumps(_settings(config))):
         raise AtlasError(f"{path}: these problems were drawn with other settings")
-    lengths = np.array([int(tag.removeprefix(LENGTH)) for tags in kept.tags for tag in tags if tag.startswith(LENGTH)])
-    return HeldOut(kept.problems, np.asarray(kept.problems.level.rooms), lengths, config.domain.step_limit)
+
+    def numbers(prefix: str) -> np.ndarray:
+        return np.array([int(tag.removeprefix(prefix)) for tags in kept.tags for tag in tags if tag.startswith(prefix)])
+
+    stratum = find(DOMAINS[config.domain.name].domain)(config.domain).strata[0]
+    return HeldOut(kept.problems, stratum, numbers(f"{stratum}_"), numbers(LENGTH), config.domain.step_limit)
 
 
-# Sets by name or path: the ones that come with ATLAS, the ones that are built on first use, and any file or folder.
-
-HAND: Final = "hand"
-NAMES: Final = (HAND, *RECIPES)
+# Any set, by name or path
 
 
 @dataclass(frozen=True, eq=False)
@@ -459,35 +387,44 @@ class ProblemSet:
     """What could not be read, in sentences."""
 
 
-def hand_folder() -> Path:
-    """The problems designed by hand: inside an installed package, or beside the source."""
-    inside, beside = Path(__file__).parents[1] / HAND, Path(__file__).parents[3] / "problems" / HAND
-    folder = inside if inside.is_dir() else beside
-    if not folder.is_dir():
-        raise AtlasError(f"the problems designed by hand are neither in {inside} nor in {beside}")
-    return folder
-
-
 def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) -> ProblemSet:
     """A set by its name or its path; a folder that is called like a set needs a `./`.
 
     Named sets are compared with what they must be; those not there yet are built.
     """
-    if given == HAND:
-        return _verified(_read(HAND, hand_folder(), skip_bad), HAND_FINGERPRINT)
-    if given in RECIPES:
-        recipe = RECIPES[given]
-        return _verified(_read(given, _built_problem_sets(recipe, progress), skip_bad), recipe.fingerprint)
-    path = Path(given)
-    if not path.exists():
-        hint = nearest(given, NAMES) or f"; sets are called {', '.join(NAMES)}"
-        raise AtlasError(f"{given} is neither a file or folder nor the name of a set{hint}")
-    return _read(path.resolve().stem, path, skip_bad)
+    known = named_sets().get(given)
+    if known is None:
+        path = Path(given)
+        if not path.exists():
+            raise _no_set(given)
+        return _read(path.resolve().stem, path, skip_bad)
+    if isinstance(known, Recipe) and not known.path().exists():
+        print(f"atlas: building the set {known.name} into {known.path()}: this happens once", file=sys.stderr)
+        write_set(known, known.path(), progress=progress)
+    found = _read(given, known.path(), skip_bad)
+    if found.fingerprint != known.fingerprint:
+        raise AtlasError(
+            f"{found.path} is not the set '{found.name}' that results are reported on: its fingerprint is "
+            f"{found.fingerprint[:12]}…, not {known.fingerprint[:12]}…; to use it all the same, give it as a path"
+        )
+    return found
+
+
+def _no_set(given: str) -> AtlasError:
+    names = named_sets()
+    hint = nearest(given, names) or f"; sets are called {', '.join(names)}"
+    return AtlasError(f"{given} is neither a file or folder nor the name of a set{hint}")
 
 
 def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
+    from atlas.runs.problem_files import load, named  # held-out problems need none of it
+
     if path.suffix == ".npz":
-        return _from_bulk(name, path, load_bulk(path))
+        bulk = load_bulk(path)
+        about = bulk.settings if isinstance(bulk.settings, dict) else {}
+        limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
+        content = fingerprint(one_by_one(bulk.problems))
+        return ProblemSet(name, path, named(bulk, str(path)), content, about.get("plan_lengths"), limit, [])
     bad: list[str] = []
     problems = load(path, bad)
     if bad and not skip_bad:
@@ -495,71 +432,32 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
     return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)
 
 
-def _from_bulk(name: str, path: Path, bulk: Bulk) -> ProblemSet:
-    problems, about = named(bulk, str(path)), bulk.settings if isinstance(bulk.settings, dict) else {}
-    content = fingerprint(one_by_one(bulk.problems))
-    limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
-    return ProblemSet(name, path, problems, content, about.get("plan_lengths"), limit, [])
-
-
-def _verified(found: ProblemSet, expected: str) -> ProblemSet:
-    """A named set, if it is the one that results are reported on."""
-    if found.fingerprint != expected:
-        raise AtlasError(
-            f"{found.path} is not the set '{found.name}' that results are reported on: its fingerprint is "
-            f"{found.fingerprint[:12]}…, not {expected[:12]}…; to use it all the same, give it as a path"
-        )
-    return found
-
-
-def built_path(recipe: Recipe) -> Path:
-    """Where the set of a recipe is kept once it was built. Another recipe gets another file."""
-    return cache_folder() / "sets" / f"{recipe.name}-{recipe.fingerprint[:12]}.npz"
-
-
-def _built_problem_sets(recipe: Recipe, progress: Progress) -> Path:
-    path = built_path(recipe)
-    if not path.exists():
-        print(f"atlas: building the set {recipe.name} into {path}: this happens once", file=sys.stderr)
-        write_set(recipe, path, progress=progress)
-    return path
-
-
-def write_set(recipe: Recipe, path: Path, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
-    """Build a set and write it as one compressed file."""
-    built = build(recipe, seed, workers, progress)
-    save_bulk(built.problems, path, built.settings, seed, built.names, built.tags)
-    return built
-
-
 def find_problem(words: str) -> NamedProblem:
     """The problem that is meant: `FILE`, `SET:NAME` (its path, or `hand` and the like), or `NAME`."""
+    from atlas.runs.problem_files import choose
+
     path = Path(words)
+    set_words, _, name = words.rpartition(":")
     if path.exists():
-        return _with_task(choose(path), words)
-    found, _, name = words.rpartition(":")
-    if found:
-        return _with_task(choose(find_set(found), name), words)
-    if path.suffix or len(path.parts) > 1:
+        found = choose(path)
+    elif set_words:
+        found = choose(find_set(set_words), name)
+    elif path.suffix or len(path.parts) > 1:
         raise AtlasError(f"{words} does not exist")
-    return _with_task(choose(find_set(HAND), name), words)
+    else:
+        found = choose(find_set(next(iter(named_sets()))), name)
+    if not isinstance(found, NamedProblem):
+        raise AtlasError(f"{words}: holds a level without a task, and a policy needs one")
+    return found
 
 
 def find_set(words: str) -> Path:
     """Where a set lies: its path, or that of a set with a name. Nothing is built."""
     if Path(words).exists():
         return Path(words)
-    if words == HAND:
-        return hand_folder()
-    if words in RECIPES and built_path(RECIPES[words]).exists():
-        return built_path(RECIPES[words])
-    if words in RECIPES:
+    known = named_sets().get(words)
+    if known is None:
+        raise _no_set(words)
+    if not known.path().exists():
         raise AtlasError(f"the set {words} is not built yet: `atlas sets build {words}` does it")
-    hint = nearest(words, NAMES) or f"; sets are called {', '.join(NAMES)}"
-    raise AtlasError(f"{words} is neither a file or folder nor the name of a set{hint}")
-
-
-def _with_task(found: NamedProblem | Level, words: str) -> NamedProblem:
-    if isinstance(found, Level):
-        raise AtlasError(f"{words}: holds a level without a task, and a policy needs one")
-    return found
+    return known.path()

@@ -2,28 +2,27 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from atlas.domains.minigrid import draw, grid, text
-from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.grid import ACTIONS, Level
+from atlas.domains import name_for, surface_for, surface_of, vocabulary_of
 from atlas.errors import AtlasError
 from atlas.evaluation.sets import find_set
 from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
 from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
+from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
 from atlas.show.episode import Scene, Trained, ending, scenes
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.machine import Node
 from atlas.tasks.packed import unpack
-from atlas.types import NamedProblem
+from atlas.types import Level, NamedProblem, Problem
 
 TRIES: Final = 5
 """Attempts to find an episode that is typical of the problem's rate."""
@@ -64,7 +63,7 @@ def _of_result(one: Evaluated, result: Result, each: int, named: bool, notes: li
         problems = _problems(one)
         player = _player(run)
         best, worst = choose(result.entries[0][1]["problems"], each)
-        limit = int(one.about.get("step_limit", 512))
+        limit = int(one.about.get("step_limit", STEP_LIMIT))
         shown = [[_play(player, problems, row, limit) for row in rows] for rows in (best, worst)]
     except (AtlasError, OSError) as error:
         notes.append(f"No episodes of {run.name}: {error}")
@@ -139,12 +138,12 @@ def _html(shown: Shown) -> str:
     """A player: the level, the machine, what the policy thinks, and buttons. Without scripts the start is seen."""
     start = shown.watched[0].level
     places = list(dict.fromkeys(scene.place for scene in shown.watched))
-    drawings = [task_svg(shown.problem.task, place) for place in places]
+    drawings = [task_svg(shown.problem, place) for place in places]
     machines = "".join(f"<div{' hidden' * (number > 0)}>{drawing}</div>" for number, drawing in enumerate(drawings))
     end = f"{ending(shown.watched)} after {shown.watched[-1].step} steps"
     return (
         f'<article class="player"><h4>{escape(shown.problem.name)}</h4>'
-        f'<p class="dim">{escape(shown.words)}; this episode: {escape(end)}</p>{task_words(shown.problem.task)}'
+        f'<p class="dim">{escape(shown.words)}; this episode: {escape(end)}</p>{task_words(shown.problem)}'
         f'<div class="stage"><div class="paper level">{level_svg(start, 300)}</div><div class="thoughts"></div></div>'
         f'<div class="paper machine">{machines}</div><div class="controls"></div>'
         f'<script type="application/json">{_script(film(shown.watched, places))}</script></article>\n'
@@ -158,27 +157,22 @@ def _script(content: Any) -> str:
 
 def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[str, Any]:
     """An episode in few bytes: the first level whole, then what changes from scene to scene."""
-    cells = [text.natural_cells(scene.level).flatten().tolist() for scene in watched]
-    previous = [cells[0], *cells]
+    tiles = [surface_for(scene.level).tiles(scene.level) for scene in watched]
+    cells = [one.pop("cells") for one in tiles]
     return {
-        "cols": text.natural_cells(watched[0].level).shape[1],
-        "actions": [action.replace("_", " ") for action in ACTIONS],
+        "cols": tiles[0]["cols"],
+        "actions": [action.replace("_", " ") for action in watched[0].actions],
         "cells": cells[0],
-        "empty": grid.NOTHING,
-        "outside": grid.OUTSIDE_CELL,
         "scenes": [
             {
-                "at": list(scene.record.position),
-                "to": scene.record.direction,
-                "held": int(scene.level.carrying),
-                **({"holding": text.object_phrase(int(scene.level.carrying))} if scene.record.carrying else {}),
+                **{name: value for name, value in one.items() if name != "cols"},
                 "place": places.index(scene.place),
                 "state": scene.record.task_state,
                 "did": (scene.action or "start").replace("_", " "),
                 "changed": [[n, new] for n, (old, new) in enumerate(zip(before, now, strict=True)) if old != new],
                 **_thought(scene),
             }
-            for scene, before, now in zip(watched, previous, cells, strict=False)
+            for scene, one, before, now in zip(watched, tiles, [cells[0], *cells], cells, strict=False)
         ],
     }
 
@@ -190,23 +184,26 @@ def _thought(scene: Scene) -> dict[str, Any]:
     return {"p": [round(100 * p) for p in scene.choice.probabilities], "next": scene.choice.action, "value": value}
 
 
-def sprite() -> str:
+def sprite(domains: Iterable[str]) -> str:
     """The shapes that all drawings of the page share, without showing anything itself."""
-    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(draw.page_symbols())}</svg>'
+    symbols = [symbol for name in sorted(set(domains)) for symbol in surface_of(name).symbols()]
+    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(symbols)}</svg>'
 
 
 def level_svg(level: Level, width: int = 228) -> str:
     """A level that takes its shapes from the sprite. Tiles are whole pixels, so that no seams show between them."""
-    tile = max(8, min(22, width // text.natural_cells(level).shape[1]))
-    return canvas.svg(draw.level_drawing(level), tile, part_of_page=True)
+    surface = surface_for(level)
+    drawing = surface.drawing(surface.crop(level))
+    return canvas.svg(drawing, max(8, min(22, int(width // drawing.size[0]))), part_of_page=True)
 
 
-def task_svg(task: Any, current: Node | None = None) -> str:
-    """A machine; the current state is lit."""
-    return canvas.svg(task_drawing(unpack(task), VOCABULARY, draw.sign, current), part_of_page=True)
+def task_svg(problem: Problem, current: Node | None = None) -> str:
+    """The machine of a problem; the current state is lit."""
+    sign, vocabulary = surface_for(problem).sign, vocabulary_of(name_for(problem))
+    return canvas.svg(task_drawing(unpack(problem.task), vocabulary, sign, current), part_of_page=True)
 
 
-def task_words(task: Any) -> str:
+def task_words(problem: Problem) -> str:
     """The task in English, as HTML, if a sentence or two say it."""
-    words = explain(unpack(task), VOCABULARY)
+    words = explain(unpack(problem.task), vocabulary_of(name_for(problem)))
     return f'<p class="task">{escape(words)}</p>' if is_prose(words) else ""

@@ -117,17 +117,11 @@ class Player {
     this.agent.setAttribute("x", column);
     this.agent.setAttribute("y", row);
     this.held.setAttribute("transform", `translate(${column + 0.55} ${row + 0.55}) scale(0.45)`);
-    const empty = this.film.empty === scene.held;
+    const empty = scene.held === undefined;
     this.held.setAttribute("href", empty ? "" : `#cell${scene.held}`);
     this.held.style.display = empty ? "none" : "";
-    const [down, right] = [[-1, 0], [0, 1], [1, 0], [0, -1]][scene.to];
-    this.lights.forEach((light, index) => {
-      const dy = Math.floor(index / this.film.cols) - row;
-      const dx = (index % this.film.cols) - column;
-      const far = dy * down + dx * right;
-      const wide = Math.abs(dy * right - dx * down);
-      light.style.display = far >= 0 && far < 5 && wide <= 2 && this.cells[index] !== this.film.outside ? "" : "none";
-    });
+    const lit = new Set(scene.lit);
+    this.lights.forEach((light, index) => { light.style.display = lit.has(index) ? "" : "none"; });
   }
 
   think(scene) {

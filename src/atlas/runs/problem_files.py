@@ -1,52 +1,23 @@
 """One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 import yaml
 
-from atlas.domains.minigrid import authors, grid, text
-from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.grid import Level
-from atlas.errors import AtlasError, nearest
-from atlas.runs.documents import Document, read_documents
+from atlas.documents import Document, read_documents
+from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
+from atlas.errors import AtlasError, LevelTextError, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
-from atlas.tasks.formats import format_task, parse_task
-from atlas.types import About, NamedProblem, Problem
+from atlas.tasks.formats import TASK_KEYS, format_task, parse_task
+from atlas.tasks.machine import Task
+from atlas.types import About, Level, NamedProblem, Problem, Surface
 
 # YAML documents that remember where things stand, so that every complaint names file, line and column.
-
-
-# Many problems as one: padded to a common size and stacked, so that they can be played side by side.
-
-
-def stack(problems: Sequence[Problem]) -> Problem:
-    """A batch of problems. Levels and tasks take the largest size of any; flat tasks may be among hierarchies."""
-    if not problems:
-        raise AtlasError("there are no problems to stack")
-    columns = {f.name: [np.asarray(getattr(problem.level, f.name)) for problem in problems] for f in fields(Level)}
-    level = Level.unchecked(**{
-        name: jnp.asarray(_padded(column, grid.OUTSIDE_CELL if name == "cells" else 0))
-        for name, column in columns.items()
-    })  # fmt: skip
-    return Problem.unchecked(level=level, task=packed.stack([problem.task for problem in problems]))
-
-
-def _padded(arrays: Sequence[np.ndarray], filling: int) -> np.ndarray:
-    """Arrays of any sizes in one, each in the first corner of its place."""
-    shape = np.max([array.shape for array in arrays], axis=0, initial=0).astype(int)
-    result = np.full((len(arrays), *shape), filling, arrays[0].dtype)
-    for number, array in enumerate(arrays):
-        place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
-        result[place] = array
-    return result
 
 
 # Problems as files: `load`, `load_level`, `load_task`, `save`.
@@ -67,7 +38,6 @@ def _padded(arrays: Sequence[np.ndarray], filling: int) -> np.ndarray:
 # A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: …`. A set is a file of several documents or
 # a folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
 
-KEYS: Final = ("name", "level", "carrying", "task", "tags", "notes")
 YAML_SUFFIXES: Final = (".yaml", ".yml")
 SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
 
@@ -122,9 +92,9 @@ def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
     """What a path consists of."""
     if not path.is_dir():
         yield partial(_in_file, path, prefix + path.stem)
-    elif authors.is_folder(path):
-        for level in authors.levels_in_folder(path):
-            yield partial(_from_level, level, prefix)
+    elif theirs := foreign("is_folder", path):
+        for level in theirs.levels_in_folder(path):
+            yield partial(_from_pair, partial(theirs.pair_of_level, level), theirs, prefix)
     else:
         for entry in sorted(path.iterdir()):
             if entry.is_dir() and not entry.name.startswith("."):
@@ -142,42 +112,41 @@ def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
 
 def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
     """The problems of a bulk file, one by one."""
-    leaves, tree = jax.tree.flatten(bulk.problems)
-    rows = zip(*(list(np.asarray(leaf)) for leaf in leaves), strict=True)
-    bare = [jax.tree.unflatten(tree, [jnp.asarray(x) for x in row]) for row in rows]
+    leaves, tree = jax.tree.flatten(jax.device_get(bulk.problems.level))
+    levels = [jax.tree.unflatten(tree, row) for row in zip(*leaves, strict=True)]
     notes = bulk.notes or ("",) * len(bulk)
+    rows = zip(levels, packed.unstack(bulk.problems.task), bulk.names, bulk.tags, notes, strict=True)
     return [
-        NamedProblem(level=problem.level, task=problem.task, about=About(name, note, tags, source))
-        for problem, name, tags, note in zip(bare, bulk.names, bulk.tags, notes, strict=True)
+        NamedProblem(level=level, task=task, about=About(name, note, tags, source))
+        for level, task, name, tags, note in rows
     ]
 
 
+def foreign(test: str, subject: Any) -> Any:
+    """The module for other people's files that knows this path or document, by one of its tests; None if none does."""
+    modules = (find(row.foreign) for row in DOMAINS.values() if row.foreign)
+    return next((module for module in modules if getattr(module, test)(subject)), None)
+
+
 def _in_document(document: Document, name: str) -> Iterator[Reader]:
-    if authors.is_list(document):
-        for node in authors.list_entries(document):
-            yield partial(_from_entry, document, node)
-    elif authors.is_level(document):
-        yield partial(_from_level, document.path)
+    if theirs := foreign("is_list", document):
+        for node in theirs.list_entries(document):
+            yield partial(_from_pair, partial(theirs.pair_of_entry, document, node), theirs)
+    elif theirs := foreign("is_level", document):
+        yield partial(_from_pair, partial(theirs.pair_of_level, document.path), theirs)
     else:
         yield lambda: [_problem(document, name)]
 
 
-def _from_level(level: Path, prefix: str = "") -> list[NamedProblem]:
-    return [_from_pair(authors.pair_of_level(level), prefix)]
-
-
-def _from_entry(document: Document, node: yaml.Node) -> list[NamedProblem]:
-    return [_from_pair(authors.pair_of_entry(document, node))]
-
-
-def _from_pair(pair: authors.Pair, prefix: str = "") -> NamedProblem:
+def _from_pair(find_pair: Callable[[], Any], theirs: Any, prefix: str = "") -> list[NamedProblem]:
+    pair = find_pair()
     about = About(name=prefix + pair.name, source=str(pair.level))
-    return NamedProblem(level=authors.read_pair_level(pair.level), task=load_task(pair.task), about=about)
+    return [NamedProblem(level=theirs.read_pair_level(pair.level), task=load_task(pair.task), about=about)]
 
 
 def _problem(document: Document, name: str) -> NamedProblem:
-    entries = _entries(document)
-    for key in ("level", "task"):
+    surface, entries = _entries(document)
+    for key in (surface.level_keys[0], "task"):
         if key not in entries:
             document.fail(document.node, f"a problem needs a {key}")
     about = About(
@@ -186,16 +155,23 @@ def _problem(document: Document, name: str) -> NamedProblem:
         tags=_tags(document, entries["tags"]) if "tags" in entries else (),
         source=str(document.path),
     )
-    return NamedProblem(level=_level(document, entries), task=_task(document, entries["task"]), about=about)
+    level = _level(document, surface, entries)
+    return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level)), about=about)
 
 
-def _entries(document: Document) -> dict[str, yaml.Node]:
+def _entries(document: Document) -> tuple[Surface, dict[str, yaml.Node]]:
+    """The domain of a file, and its entries. The default domain need not be named."""
     entries = document.entries()
+    domain = document.text(entries.pop("domain"), "domain") if "domain" in entries else default_name()
+    if domain not in DOMAINS:
+        raise AtlasError(f"{document.path}: there is no domain '{domain}'; there are {', '.join(DOMAINS)}")
+    surface = surface_of(domain)
+    known = ("name", *surface.level_keys, "task", "tags", "notes")
     for key, node in entries.items():
-        if key not in KEYS:
-            hint = nearest(key, KEYS) or f"; known: {', '.join(KEYS)}"
+        if key not in known:
+            hint = nearest(key, known) or f"; known: {', '.join(known)}"
             document.fail(node, f"'{key}' is not a key of a problem{hint}")
-    return entries
+    return surface, entries
 
 
 def _tags(document: Document, node: yaml.Node) -> tuple[str, ...]:
@@ -205,48 +181,53 @@ def _tags(document: Document, node: yaml.Node) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _level(document: Document, entries: dict[str, yaml.Node]) -> Level:
-    drawing = document.text(entries["level"], "level")
-    carrying = None
-    if "carrying" in entries and document.value(entries["carrying"]) is not None:
-        carrying = document.text(entries["carrying"], "carrying")
-        with document.blame(entries["carrying"], "carrying"):
-            text.parse_object(carrying)
-    with document.blame(entries["level"], "level"):
-        return text.parse_level(drawing, carrying)
+def _level(document: Document, surface: Surface, entries: dict[str, yaml.Node]) -> Level:
+    texts = {
+        key: document.text(entries[key], key)
+        for key in surface.level_keys
+        if key in entries and (key == surface.level_keys[0] or document.value(entries[key]) is not None)
+    }
+    try:
+        return surface.parse_level(texts)
+    except LevelTextError as error:
+        with document.blame(entries[error.key], error.key):
+            raise
 
 
-def _task(document: Document, node: yaml.Node) -> Any:
+def _task(document: Document, node: yaml.Node, domain: str) -> Task:
     with document.blame(node, "task"):
-        return parse_task(document.value(node), VOCABULARY)
+        return parse_task(document.value(node), vocabulary_of(domain))
 
 
 def load_level(path: Path | str) -> Level:
     """The level of a problem file, a level file of the authors, or a drawing (`.txt`)."""
     path = _existing(path)
     if path.suffix == ".txt":
+        surface = surface_of(default_name())
         try:
-            return text.parse_level(path.read_text(encoding="utf-8"))
+            return surface.parse_level({surface.level_keys[0]: path.read_text(encoding="utf-8")})
         except AtlasError as error:
             raise AtlasError(f"{path}, {error}") from None
     document = _only_document(path, "level")
-    if authors.is_level(document):
-        return authors.parse_level(document)
-    entries = _entries(document)
-    if "level" not in entries:
+    if theirs := foreign("is_level", document):
+        return theirs.parse_level(document)
+    surface, entries = _entries(document)
+    if surface.level_keys[0] not in entries:
         document.fail(document.node, "there is no level in this file")
-    return _level(document, entries)
+    return _level(document, surface, entries)
 
 
-def load_task(path: Path | str) -> Any:
+def load_task(path: Path | str) -> Task:
     """The task of a problem file, a task file of the authors, or a file that holds nothing but a task."""
     document = _only_document(_existing(path), "task")
-    if isinstance(document.node, yaml.ScalarNode) or authors.is_task(document):
-        return _task(document, document.node)
-    entries = _entries(document)
+    if isinstance(document.node, yaml.ScalarNode) or any(map(document.has, TASK_KEYS)):
+        return _task(document, document.node, default_name())
+    entries = document.entries()
+    domain = document.text(entries["domain"], "domain") if "domain" in entries else default_name()
+    _entries(document)
     if "task" not in entries:
         document.fail(document.node, "there is no task in this file")
-    return _task(document, entries["task"])
+    return _task(document, entries["task"], domain)
 
 
 def _only_document(path: Path, wanted: str) -> Document:
@@ -264,7 +245,7 @@ def save(problem: Problem | Level | Sequence[Problem | Level], path: Path | str)
     Levels are written the same way, without a task.
     """
     path = Path(path)
-    problems = [problem] if isinstance(problem, Problem | Level) else list(problem)
+    problems = list(problem) if isinstance(problem, Sequence) else [problem]
     if path.suffix in YAML_SUFFIXES:
         write_whole(path, "---\n".join(map(format_problem, problems)))
     elif path.suffix:
@@ -286,16 +267,17 @@ def _file_names(problems: Sequence[Problem | Level]) -> list[str]:
 
 def format_problem(problem: Problem | Level) -> str:
     """A problem, or a level without a task, as a YAML document."""
-    level, task = (problem, None) if isinstance(problem, Level) else (problem.level, problem.task)
-    about = problem.about if isinstance(problem, NamedProblem) else About()
-    carried = int(level.carrying)
+    level, task = (problem.level, packed.unpack(problem.task)) if isinstance(problem, Problem) else (problem, None)
+    about, domain = problem.about if isinstance(problem, NamedProblem) else About(), name_for(level)
+    drawing, *more = surface_of(domain).format_level(level).items()
     parts = [
         _line("name", about.name) if about.name else "",
+        _line("domain", domain) if domain != default_name() else "",
         _line("tags", list(about.tags)) if about.tags else "",
         _line("notes", about.notes) if about.notes else "",
-        "level: |\n" + "".join(f"  {line}\n" for line in text.format_cells(level).splitlines()),
-        _line("carrying", text.object_phrase(carried)) if carried != grid.NOTHING else "",
-        _line("task", format_task(packed.unpack(task), VOCABULARY)) if task is not None else "",
+        f"{drawing[0]}: |\n" + "".join(f"  {line}\n" for line in drawing[1].splitlines()),
+        *(_line(key, value) for key, value in more),
+        _line("task", format_task(task, vocabulary_of(domain))) if task is not None else "",
     ]
     return "".join(parts)
 
@@ -324,15 +306,15 @@ def is_level_alone(path: Path) -> bool:
     documents = read_documents(path)
     if len(documents) != 1:
         return False
-    if authors.is_level(documents[0]):
-        return not authors.has_task(path)
+    if theirs := foreign("is_level", documents[0]):
+        return not theirs.has_task(path)
     return documents[0].has("level") and not documents[0].has("task")
 
 
 def choose(path: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem | Level:
     """The one problem that is meant: the only one, or that of a name or a number (from 0)."""
     found = load_any(path)
-    if isinstance(found, Level):
+    if not isinstance(found, list):
         return found
     if name is not None:
         return _by_name(found, name, path)

@@ -191,7 +191,7 @@ def load_bulk(path: Path | str) -> Bulk:
     """Read batched problems; a file that was damaged or changed is refused."""
     import jax
 
-    from atlas.domains.minigrid.grid import Level
+    from atlas.domains import default_name, surface_of
     from atlas.tasks.packed import PackedTask
     from atlas.types import Problem
 
@@ -200,7 +200,9 @@ def load_bulk(path: Path | str) -> Bulk:
         return kind.unchecked(**{name: jax.numpy.asarray(arrays[f"{part}.{name}"]) for name in names})
 
     header, arrays = read(path, PROBLEMS)
-    level, task = struct(Level, "level"), struct(PackedTask, "task")
+    drawn_by = header["settings"] if isinstance(header["settings"], dict) else {}
+    domain = drawn_by.get("domain", {}).get("name", default_name())
+    level, task = struct(surface_of(domain).level_type, "level"), struct(PackedTask, "task")
     if header["task"] == "machine":
         task = jax.tree.map(lambda leaf: leaf[:, None], task)
     return Bulk(

@@ -6,7 +6,7 @@ Any problem fits any policy: sizes come from the problem.
 import functools
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, SupportsIndex, runtime_checkable
 
 import jax
@@ -15,20 +15,18 @@ import numpy as np
 from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
-from atlas.domains.minigrid import alphabet, dynamics, grid, labels, text
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import ACTIONS, Level
-from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.domains import domain_for, domain_of, name_for, settings_class, surface_for
 from atlas.errors import AtlasError, nearest
+from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
 from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, state_name
-from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
-from atlas.types import Graph, Problem
+from atlas.tasks.packed import PackedTask, RewardMachines, TaskState, pack, unpack
+from atlas.types import Graph, Level, Problem
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 from atlas.world import World, WorldState
 
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
 
-STEP_LIMIT: Final = MinigridConfig().step_limit
 NO_LIMIT: Final = np.iinfo(np.int32).max
 """For the compiled world: an episode counts for itself, so that all limits share one program."""
 Action = SupportsIndex | str
@@ -37,35 +35,38 @@ Action = SupportsIndex | str
 
 @dataclass(frozen=True)
 class Record:
-    """One moment of an episode. Fields can also be looked up like keys: `record["label"]`."""
+    """One moment of an episode. Everything in it can be looked up like a key or a field: `record["label"]`."""
 
-    position: tuple[int, int]
-    """Row and column of the agent."""
-    direction: int
-    """0 up, 1 right, 2 down, 3 left."""
-    carrying: str | None
-    """As in `key_blue`."""
-    view: list[list[str]]
-    """5 rows of 5 names, the agent at the bottom centre looking up."""
+    observed: dict[str, Any]
+    """What the domain tells of a state; in Minigrid `position` (row, column), `direction` (0 up, 1 right, 2 down, 3
+    left), `carrying` (as in `key_blue`) and `view` (5 rows of 5 names, the agent at the bottom centre looking up)."""
     label: frozenset[str]
     """Names of the propositions that hold."""
     task_state: str | None
     """As in `u2`, `uA` (accepted), `uR` (rejected); `m1:u2` inside a machine that was called. None without a task."""
+    outcome: int
+    """Of the task: RUNNING, ACCEPTED or REJECTED."""
     reward: float
     """What the last action earned."""
     done: bool
     """Whether the last action ended the episode."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "observed" and name in self.observed:
+            return self.observed[name]
+        raise AttributeError(name)
 
     def __getitem__(self, key: str) -> Any:
         return getattr(self, key)
 
     def keys(self) -> Iterator[str]:
         """The names of the fields, so that `dict(record)` works."""
-        return (field.name for field in fields(self))
+        return iter((*self.observed, "label", "task_state", "reward", "done"))
 
     def plain(self) -> dict[str, Any]:
         """Lists, text and numbers only, as JSON has them."""
-        return dict(self) | {"position": list(self.position), "label": sorted(self.label)}
+        told = {name: list(value) if isinstance(value, tuple) else value for name, value in dict(self).items()}
+        return told | {"label": sorted(self.label)}
 
 
 def trace(subject: Problem | Level, actions: Iterable[Action], step_limit: int = STEP_LIMIT) -> list[Record]:
@@ -74,7 +75,7 @@ def trace(subject: Problem | Level, actions: Iterable[Action], step_limit: int =
     The first is the state after the task consumed the first label. A task that this already ended is reported as done
     by the first action, with reward 0: that is when the episode ends.
     """
-    numbers = [action_number(action) for action in actions]
+    numbers = [action_number(action, domain_for(subject).actions) for action in actions]
     episode = Episode(subject, step_limit)
     records = [episode.record]
     for number in numbers:
@@ -84,25 +85,24 @@ def trace(subject: Problem | Level, actions: Iterable[Action], step_limit: int =
     return records
 
 
-def most_specific(label: frozenset[str]) -> list[str]:
+def most_specific(label: frozenset[str], vocabulary: Vocabulary) -> list[str]:
     """A label without what follows from the rest of it: `front_ball_red` says all that `front_ball` does."""
-    ids = sorted(alphabet.IDS[name] for name in label)
-    implies = alphabet.VOCABULARY.implies
-    return [alphabet.NAMES[i] for i in ids if not any(implies[j, i] and not implies[i, j] for j in ids)]
+    ids, implies = sorted(vocabulary.ids[name] for name in label), vocabulary.implies
+    return [vocabulary.names[i] for i in ids if not any(implies[j, i] and not implies[i, j] for j in ids)]
 
 
-def action_number(action: Action) -> int:
+def action_number(action: Action, actions: Sequence[str]) -> int:
     """The number of an action given by number or name."""
-    known = ", ".join(f"{number} {name}" for number, name in enumerate(grid.ACTIONS))
+    known = ", ".join(f"{number} {name}" for number, name in enumerate(actions))
     if isinstance(action, str):
         name = action.strip().lower().replace(" ", "_")
         if name.isdecimal():
-            return action_number(int(name))
-        if name in grid.ACTIONS:
-            return grid.ACTIONS.index(name)
-        raise AtlasError(f"'{action}' is no action{nearest(name, grid.ACTIONS) or f'; there are {known}'}")
+            return action_number(int(name), actions)
+        if name in actions:
+            return actions.index(name)
+        raise AtlasError(f"'{action}' is no action{nearest(name, actions) or f'; there are {known}'}")
     number = operator.index(action)
-    if not 0 <= number < len(grid.ACTIONS):
+    if not 0 <= number < len(actions):
         raise AtlasError(f"{number} is no action; there are {known}")
     return number
 
@@ -111,18 +111,21 @@ class Episode:
     """A problem, or a level without a task, being played. `record` tells the present moment."""
 
     def __init__(self, subject: Problem | Level, step_limit: int = STEP_LIMIT) -> None:
-        self._has_task = not isinstance(subject, Level)
-        level, task = (subject, flat_task([])) if isinstance(subject, Level) else (subject.level, unpack(subject.task))
-        self._problem = Problem(level=text.pad_level(level, text.MAX_ROWS, text.MAX_COLS), task=_roomy(task))
+        self._has_task = isinstance(subject, Problem)
+        level, task = (
+            (subject.level, unpack(subject.task)) if isinstance(subject, Problem) else (subject, flat_task([]))
+        )
+        self.surface, self.domain = surface_for(subject), domain_for(subject)
+        self._problem = Problem(level=self.surface.pad(level), task=_roomy(task))
         self._step_limit = step_limit
-        self._reset, self._step = _compiled()
+        self._reset, self._step, self._look = _compiled(name_for(subject))
         self._state: WorldState = self._reset(self._problem)
         self.record = self._tell(reward=0.0, done=False)
 
     @property
     def level(self) -> Level:
         """The world as it stands, as a level at its natural size."""
-        return text.crop_level(dynamics.as_level(self._state.domain))
+        return self.surface.crop(self.domain.as_level(self._state.domain))
 
     @property
     def place(self) -> tuple[int, int]:
@@ -147,7 +150,7 @@ class Episode:
     @property
     def view(self) -> np.ndarray:
         """What the agent sees, as cells."""
-        return np.asarray(dynamics.view(self._state.domain))
+        return np.asarray(self._look(self._state.domain)[0])
 
     def act(self, action: int) -> Record:
         """Take an action."""
@@ -156,17 +159,13 @@ class Episode:
         return self.record
 
     def _tell(self, reward: float, done: bool) -> Record:
-        domain = self._state.domain
-        view, label = (np.asarray(x) for x in _look(domain))
-        row, column = domain.position.tolist()
-        carried = int(domain.carrying)
+        label = np.asarray(self._look(self._state.domain)[1])
+        task, state = self._problem.task, self._state.task
         return Record(
-            position=(row, column),
-            direction=int(domain.direction),
-            carrying=None if carried == grid.NOTHING else grid.cell_name(carried),
-            view=[[grid.cell_name(code) for code in line] for line in view.tolist()],
-            label=frozenset(alphabet.NAMES[i] for i in np.flatnonzero(label)),
-            task_state=task_state_name(self._problem.task, self._state.task) if self._has_task else None,
+            observed=self.surface.observe(self._state.domain),
+            label=frozenset(self.domain.vocabulary.names[i] for i in np.flatnonzero(label)),
+            task_state=task_state_name(task, state) if self._has_task else None,
+            outcome=int(RewardMachines().outcome(task, state)),
             reward=reward,
             done=done,
         )
@@ -174,8 +173,7 @@ class Episode:
 
 def place_in_task(task: PackedTask, state: TaskState) -> tuple[int, int]:
     """The machine and its state where a task stands; a flat task is machine 0."""
-    node = int(np.asarray(state.nodes)[0] if isinstance(state, Stack) else state)
-    return divmod(node, task.size.states)
+    return divmod(int(RewardMachines().nodes(state)[0]), task.size.states)
 
 
 def task_state_name(task: PackedTask, state: TaskState) -> str:
@@ -187,15 +185,17 @@ def task_state_name(task: PackedTask, state: TaskState) -> str:
 
 
 @functools.cache
-def _compiled() -> tuple[Any, Any]:
-    """`reset` and `step` of the world, compiled once for each size of problem."""
-    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit=NO_LIMIT)
-    return jax.jit(world.reset), jax.jit(world.step)
-
-
-@jax.jit
-def _look(state: Any) -> tuple[jax.Array, jax.Array]:
-    return dynamics.view(state), labels.label(state)
+def _compiled(name: str) -> tuple[Any, Any, Any]:
+    """Compiled once for each domain and size of problem: `reset` and `step` of its world, and view and label of a
+    state."""
+    domain = domain_of(settings_class(name)())
+    world = World(domain, RewardMachines(), step_limit=NO_LIMIT)
+    every = jnp.arange(len(domain.vocabulary.names))
+    return (
+        jax.jit(world.reset),
+        jax.jit(world.step),
+        jax.jit(lambda state: (domain.view(state), domain.holds(state, every))),
+    )
 
 
 def _roomy(task: Task) -> PackedTask:
@@ -210,8 +210,6 @@ def _roomy(task: Task) -> PackedTask:
 # Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.
 #
 # Any problem fits any policy: sizes come from the problem.
-
-ACCEPTED_NAME, REJECTED_NAME = "uA", "uR"
 
 
 @dataclass(frozen=True)
@@ -298,14 +296,15 @@ class Scene:
     record: Record
     choice: Choice | None
     """What is done next; None at the end."""
+    actions: tuple[str, ...]
+    """The names of the actions, by number."""
 
     def plain(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
         told: dict[str, Any] = {"step": self.step, "action": self.action, "task_state": self.record.task_state}
-        told |= {"position": list(self.record.position), "direction": self.record.direction}
-        told |= {"carrying": self.record.carrying, "reward": self.record.reward, "done": self.record.done}
+        told |= {name: value for name, value in self.record.plain().items() if name not in (*told, "view", "label")}
         if self.choice is not None:
-            odds = {name: round(p, 4) for name, p in zip(ACTIONS, self.choice.probabilities, strict=True)}
+            odds = {name: round(p, 4) for name, p in zip(self.actions, self.choice.probabilities, strict=True)}
             told |= {"probabilities": odds, "value": self.choice.value}
         return told
 
@@ -315,20 +314,18 @@ def scenes(actor: Actor, problem: Problem, step_limit: int = STEP_LIMIT) -> Iter
     episode = Episode(problem, step_limit)
     actor.begin(episode)
     action: str | None = None
+    actions = episode.domain.actions
     while True:
         choice = None if episode.record.done else actor.choose(episode)
-        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice)
+        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions)
         if choice is None:
             return
-        action = ACTIONS[choice.action]
+        action = actions[choice.action]
         episode.act(choice.action)
 
 
 def ending(watched: Sequence[Scene]) -> str:
     """How an episode ended: `solved`, `failed`, `trivial` (the first view alone ended it) or `out of steps`."""
-    first, last = (scene.record.task_state or "" for scene in (watched[0], watched[-1]))
-    if first in (ACCEPTED_NAME, REJECTED_NAME):
+    if watched[0].record.outcome != RUNNING:
         return "trivial"
-    if last == ACCEPTED_NAME:  # of the root: a machine that was called and accepts returns at once
-        return "solved"
-    return "failed" if last.endswith(REJECTED_NAME) else "out of steps"
+    return {ACCEPTED: "solved", REJECTED: "failed"}.get(watched[-1].record.outcome, "out of steps")

@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
-from atlas.domains.minigrid import draw, grid
-from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.text import crop_level
+from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.runs.display import clock, short
 from atlas.runs.store import write_whole
+from atlas.settings import STEP_LIMIT
 from atlas.show import canvas, problem
 from atlas.show.canvas import (
     BAD,
@@ -35,13 +32,13 @@ from atlas.show.canvas import (
     Rectangle,
     Text,
 )
-from atlas.show.episode import STEP_LIMIT, Action, Choice, Episode, Record, Scene, action_number
+from atlas.show.episode import Action, Choice, Episode, Record, Scene, action_number
 from atlas.show.problem import TILE
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
-from atlas.tasks.machine import Task
-from atlas.tasks.packed import unpack, unstack
-from atlas.types import Problem
+from atlas.tasks.packed import unpack
+from atlas.types import Level, Problem
+from atlas.words import clock, short
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -118,15 +115,15 @@ def _mp4(pages: "Sequence[Image]", fps: float) -> bytes:
 def episode_frames(subject: Problem | Level, actions: Iterable[Action], step_limit: int = STEP_LIMIT) -> "list[Image]":
     """A picture for the start and one for each action, until the episode is done."""
     episode = Episode(subject, step_limit)
-    task = None if isinstance(subject, Level) else unpack(subject.task)
+    task = unpack(subject.task) if isinstance(subject, Problem) else None
     frames, did = [], "start"
     for action in [None, *actions]:
         if episode.record.done:
             break
         if action is not None:
-            number = action_number(action)
+            number = action_number(action, episode.domain.actions)
             episode.act(number)
-            did = grid.ACTIONS[number]
+            did = episode.domain.actions[number]
         words = _caption(episode.steps, did, episode.record)
         frames.append(canvas.pixels(problem.drawing(episode.level, task, words, episode.place, strip=True)))
     return frames
@@ -144,19 +141,19 @@ def watched_frames(watched_problem: Problem, watched: Sequence[Scene]) -> "list[
         canvas.pixels(
             problem.drawing(
                 scene.level, task, _caption(scene.step, scene.action or "start", scene.record), scene.place,
-                strip=True, panel=choice_panel(scene.choice),
+                strip=True, panel=choice_panel(scene.choice, scene.actions),
             )
         )
         for scene in watched
     ]  # fmt: skip
 
 
-def choice_panel(choice: Choice | None) -> Drawing:
+def choice_panel(choice: Choice | None, actions: Sequence[str]) -> Drawing:
     """The probabilities of the actions as bars, the one that is taken in a stronger ink, and the value."""
     row, width, size = 0.7 * TILE, 9 * TILE, 0.42 * TILE
     left, right = 3 * TILE, width - 2 * TILE
     shapes: list[canvas.Shape] = []
-    for number, name in enumerate(grid.ACTIONS if choice else ()):
+    for number, name in enumerate(actions if choice else ()):
         assert choice is not None
         middle, taken, share = (number + 0.5) * row, number == choice.action, choice.probabilities[number]
         ink, bar, across = (INK, CHOSEN, right - left) if taken else (SOFT, BAR, right - left)
@@ -168,8 +165,8 @@ def choice_panel(choice: Choice | None) -> Drawing:
         ]
     if choice is not None and choice.value is not None:
         words = f"expects a return of {round(choice.value, 2) + 0.0:.2f}"
-        shapes.append(Text((TILE / 4, (len(grid.ACTIONS) + 0.5) * row), words, size))
-    return Drawing(tuple(shapes), (width, row * (len(grid.ACTIONS) + 1) + TILE / 4))
+        shapes.append(Text((TILE / 4, (len(actions) + 0.5) * row), words, size))
+    return Drawing(tuple(shapes), (width, row * (len(actions) + 1) + TILE / 4))
 
 
 def _spaced(action: str) -> str:
@@ -198,8 +195,7 @@ LINES: Final = 6
 
 def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any]) -> "Image":
     """Some problems (batched) on one page; `facts` are those of a snapshot's examples, `when` tells the moment."""
-    levels = [jax.tree.map(lambda x, i=i: np.asarray(x[i]), problems.level) for i in range(len(facts))]
-    cards = [_card(*one) for one in zip(levels, unstack(problems.task), facts, strict=True)]
+    cards = [_card(jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), problems), fact) for i, fact in enumerate(facts)]
     title = f"What is replayed after {short(when['steps'])} steps"
     more = f"iteration {when['iteration']:,}, {clock(when['seconds'])} of training"
     shapes: list[canvas.Shape] = [Text((GAP, 28), title, 24)]
@@ -216,26 +212,26 @@ def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str
     return canvas.pixels(Drawing((Rectangle((0, 0), size, fill=GROOVE), *shapes), size))
 
 
-def _card(level: Level, task: Task, fact: dict[str, Any]) -> Drawing:
+def _card(one: Problem, fact: dict[str, Any]) -> Drawing:
     """The level on the left, words on the right, the task below."""
-    level = crop_level(level)
-    rows, cols = level.cells.shape
-    tile = max(TILES[1], min(TILES[0], LEVEL_SIZE[0] // cols, LEVEL_SIZE[1] // rows))
-    drawn = canvas.scaled(draw.level_drawing(level), tile)
+    surface, vocabulary = surface_for(one), vocabulary_of(name_for(one))
+    unit = surface.drawing(surface.crop(one.level))
+    tile = max(TILES[1], min(TILES[0], *(int(most // size) for most, size in zip(LEVEL_SIZE, unit.size, strict=True))))
+    drawn = canvas.scaled(unit, tile)
     left = PADDING + drawn.size[0] + PADDING
     shapes: list[canvas.Shape] = [Group(drawn.shapes, (PADDING, PADDING))]
     y = PADDING
-    for words, colour, size in _words(task, fact, WIDTH - left - PADDING):
+    for words, colour, size in _words(one, fact, WIDTH - left - PADDING):
         shapes.append(Text((left, y + 0.6 * size), words, size, colour))
         y += 1.45 * size
     above = max(PADDING + drawn.size[1], y) + PADDING / 2
-    machine = task_drawing(task, VOCABULARY, draw.sign)
-    shrink = min(1.0, (WIDTH - PADDING) / machine.size[0], TASK_HEIGHT / machine.size[1])
-    shapes.append(Group(machine.shapes, (PADDING / 2, above), shrink))
-    return Drawing(tuple(shapes), (WIDTH, above + shrink * machine.size[1] + PADDING / 2))
+    task = task_drawing(unpack(one.task), vocabulary, surface.sign)
+    shrink = min(1.0, (WIDTH - PADDING) / task.size[0], TASK_HEIGHT / task.size[1])
+    shapes.append(Group(task.shapes, (PADDING / 2, above), shrink))
+    return Drawing(tuple(shapes), (WIDTH, above + shrink * task.size[1] + PADDING / 2))
 
 
-def _words(task: Task, fact: dict[str, Any], width: float) -> list[tuple[str, str, float]]:
+def _words(one: Problem, fact: dict[str, Any], width: float) -> list[tuple[str, str, float]]:
     """How the student fares, where the problem came from, the task in a sentence, and the edits that made it."""
     solved, attempts, edits = fact["solves"], fact["attempts"], fact["edits"]
     colour = SOFT if not attempts else GOOD if 2 * solved >= attempts else FAIR if solved else BAD
@@ -244,7 +240,7 @@ def _words(task: Task, fact: dict[str, Any], width: float) -> list[tuple[str, st
         (f"solved {short(solved)} of {short(attempts)}" if attempts else "not played yet", colour, 17.0),
         (f"probability {fact['probability']:.2g}, {'sampled' if fact['parent'] < 0 else made}", INK, 14.0),
     ]
-    told = explain(task, VOCABULARY)
+    told = explain(unpack(one.task), vocabulary_of(name_for(one)))
     sentence = canvas.wrap(told, width, 13, 3) if is_prose(told) else []
     history = canvas.wrap(", ".join(edits), width, 13, LINES - len(sentence))
     return lines + [(line, INK, 13.0) for line in sentence] + [(line, SOFT, 13.0) for line in history]

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text as TerminalText
 
-from atlas.domains.minigrid import draw, grid, text
-from atlas.domains.minigrid.alphabet import VOCABULARY
-from atlas.domains.minigrid.grid import Level
+from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.show import canvas
 from atlas.show.canvas import Drawing
 from atlas.tasks.draw import task_drawing, task_text
@@ -20,12 +17,14 @@ from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
 from atlas.tasks.machine import Node, Task
 from atlas.tasks.packed import unpack
-from atlas.types import About, Problem
+from atlas.types import About, Level, Problem
+from atlas.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Subject = Problem | Level
+Subject = Any
+"""A problem, or a level without a task."""
 TILE: Final = 32.0
 """Size of a cell in drawings of problems; other lengths follow from it."""
 TASK_SCALE: Final = TILE / 24
@@ -36,29 +35,18 @@ PAGE_SHAPE: Final = 1.8
 
 def parts(subject: Subject) -> tuple[Level, Task | None, About]:
     """The level, the task if there is one, and what is known about them."""
-    if isinstance(subject, Level):
-        return subject, None, About()
-    return subject.level, unpack(subject.task), getattr(subject, "about", About())
+    if isinstance(subject, Problem):
+        return subject.level, unpack(subject.task), getattr(subject, "about", About())
+    return subject, None, About()
 
 
 def describe(subject: Subject) -> dict[str, Any]:
     """Plain values, as JSON has them."""
     level, task, about = parts(subject)
-    carried = int(level.carrying)
-    rows, cols = text.natural_cells(level).shape
-    told = {
-        "name": about.name,
-        "rows": rows,
-        "cols": cols,
-        "rooms": int(level.rooms),
-        "objects": int(grid.count_objects(np.asarray(level.cells))),
-        "level": text.format_cells(level),
-        "carrying": None if carried == grid.NOTHING else grid.cell_name(carried),
-        "tags": list(about.tags),
-        "notes": about.notes,
-    }
+    told = {"name": about.name, **surface_for(level).describe(level), "tags": list(about.tags), "notes": about.notes}
     if task is not None:
-        told |= {"task": format_task(task, VOCABULARY), "english": explain(task, VOCABULARY)}
+        vocabulary = vocabulary_of(name_for(level))
+        told |= {"task": format_task(task, vocabulary), "english": explain(task, vocabulary)}
     return told
 
 
@@ -74,40 +62,51 @@ def portrait(subject: Subject, colour: bool = True) -> RenderableType:
         rows.append(f"[bold]{escape(about.name)}[/]{tags}")
     rows += [escape(about.notes)] if about.notes else []
     rows += [""] if rows else []
-    rows.append(draw.level_text(level) if colour else TerminalText(text.format_level(level)))
-    if colour and int(level.carrying) != grid.NOTHING:
-        carried = Table.grid(padding=(0, 1))
-        carried.add_row("carrying", draw.object_text(int(level.carrying)))
-        rows.append(carried)
+    rows += level_rows(level, colour)
     if task is not None:
-        rows += ["", *task_rows(task)]
+        rows += ["", *task_rows(task, vocabulary_of(name_for(level)))]
     return Group(*rows)
 
 
-def task_rows(task: Any, current: Node | None = None) -> list[RenderableType]:
+def level_rows(level: Level, colour: bool = True) -> list[RenderableType]:
+    """A level for the terminal, and what the agent holds; without colours in letters."""
+    surface = surface_for(level)
+    if not colour:
+        first, *more = surface.format_level(level).items()
+        return [TerminalText("\n".join([first[1], *(f"{key}: {value}" for key, value in more)]))]
+    held = surface.holding(level)
+    if held is None:
+        return [surface.terminal(level)]
+    row = Table.grid(padding=(0, 1))
+    row.add_row("carrying", held)
+    return [surface.terminal(level), row]
+
+
+def task_rows(task: Any, vocabulary: Vocabulary, current: Node | None = None) -> list[RenderableType]:
     """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
     task = unpack(task)
-    words = explain(task, VOCABULARY)
-    machine = task_text(unpack(task), VOCABULARY, current)
+    words = explain(task, vocabulary)
+    machine = task_text(task, vocabulary, current)
     return [escape(words), "", machine] if is_prose(words) else [machine]
 
 
 def overview(subjects: Sequence[Subject]) -> Table:
     """A set, one line a problem."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column, side in (("", "right"), ("name", "left"), ("size", "right"), ("rooms", "right"), ("objects", "right")):
-        table.add_column(column, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("", justify="right", no_wrap=True)
+    table.add_column("name", no_wrap=True)
+    for column in surface_for(subjects[0]).overview(parts(subjects[0])[0]):
+        table.add_column(column, justify="right", no_wrap=True)
     table.add_column("states", justify="right")
     table.add_column("task")
     for number, subject in enumerate(subjects):
         level, task, about = parts(subject)
-        rows, cols = text.natural_cells(level).shape
-        objects = int(grid.count_objects(np.asarray(level.cells)))
-        states = sum(len(machine.outcomes) for machine in unpack(task).machines) if task is not None else 0
-        table.add_row(
-            str(number), escape(about.name), f"{rows}x{cols}", str(int(level.rooms) or "-"), str(objects),
-            str(states or ""), escape(explain(task, VOCABULARY)) if task is not None else "",
-        )  # fmt: skip
+        words, states = "", ""
+        if task is not None:
+            words = explain(task, vocabulary_of(name_for(level)))
+            states = str(sum(len(machine.states) for machine in task.machines))
+        columns = surface_for(level).overview(level).values()
+        table.add_row(str(number), escape(about.name), *columns, states, escape(words))
     return table
 
 
@@ -124,15 +123,17 @@ def drawing(
 ) -> Drawing:
     """The level, beside or below it its task, whichever makes the better page, and a caption above both.
 
-    `strip` as in `level_drawing`; `panel` stands right beside the level.
+    `strip` as in `Surface.drawing`; `panel` stands right beside the level.
     """
-    gap = TILE / 2
-    placed = [(canvas.scaled(draw.level_drawing(level, strip=strip), TILE), (gap, gap))]
+    surface, gap = surface_for(level), TILE / 2
+    placed = [(canvas.scaled(surface.drawing(level, strip), TILE), (gap, gap))]
     if panel is not None:
         placed.append((panel, (placed[0][0].size[0] + 2 * gap, gap)))
     width, height = canvas.arranged(placed).size
     if task is not None:
-        drawn = canvas.scaled(task_drawing(unpack(task), VOCABULARY, draw.sign, current), TASK_SCALE)
+        drawn = canvas.scaled(
+            task_drawing(unpack(task), vocabulary_of(name_for(level)), surface.sign, current), TASK_SCALE
+        )
         shared = Drawing((canvas.Symbol("task", drawn.shapes, size=drawn.size),), drawn.size)
         beside = max((width + drawn.size[0]) / PAGE_SHAPE, height, drawn.size[1])
         below = max(max(width, drawn.size[0]) / PAGE_SHAPE, height + drawn.size[1])
@@ -162,6 +163,6 @@ def svg(subject: Subject) -> str:
 
 def _captioned(subject: Subject, with_task: bool) -> Drawing:
     level, task, about = parts(subject)
-    words = explain(task, VOCABULARY) if task is not None else ""
+    words = explain(task, vocabulary_of(name_for(level))) if task is not None else ""
     caption = ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
     return drawing(level, task if with_task else None, caption)

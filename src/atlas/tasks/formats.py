@@ -49,8 +49,9 @@ from atlas.tasks.machine import (
 )
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
-_KINDS: Final = ("english", "ltlf", "transitions")
-_KEYS: Final = (*_KINDS, "root", "transitions", "alphabet")
+TASK_KEYS: Final = ("english", "ltlf", "transitions")
+"""How a task can be written; one of them is needed."""
+_KEYS: Final = (*TASK_KEYS, "root", "transitions", "alphabet")
 _LEAF: Final = "leaf"
 """What an edge calls that calls nothing."""
 
@@ -64,14 +65,14 @@ def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
     if isinstance(value, str):
         return english(value, vocabulary)
     if not isinstance(value, dict):
-        raise AtlasError("a task must be a sentence, or a mapping with one of " + ", ".join(_KINDS))
+        raise AtlasError("a task must be a sentence, or a mapping with one of " + ", ".join(TASK_KEYS))
     for key in value:
         if key not in _KEYS:
             known = nearest(str(key), _KEYS) or "; known: " + ", ".join(_KEYS)
             raise AtlasError(f"'{key}' is not a key of a task{known}")
-    kinds = [key for key in _KINDS if key in value]
+    kinds = [key for key in TASK_KEYS if key in value]
     if len(kinds) != 1:
-        raise AtlasError(f"a task needs one of {', '.join(_KINDS)}; here are {' and '.join(kinds) or 'none'}")
+        raise AtlasError(f"a task needs one of {', '.join(TASK_KEYS)}; here are {' and '.join(kinds) or 'none'}")
     (kind,) = kinds
     if kind == "transitions":
         return _transitions(value, vocabulary)

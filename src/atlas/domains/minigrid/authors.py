@@ -4,7 +4,6 @@ A level is `levels/NAME.yaml`, its task `hrms/NAME.yaml`; or a YAML list of `{na
 with paths relative to the root of their repository. Unlike ours, a level's object and colour stand in two drawings.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,11 +11,11 @@ from typing import Final
 import numpy as np
 import yaml
 
+from atlas.documents import Document, read_documents
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.text import ARROWS, OBJECT_LETTERS, Agent, make_level
 from atlas.errors import AtlasError, LevelTextError
-from atlas.runs.documents import Document, read_documents
 
 LEVEL_KEYS: Final = ("obj_grid", "col_grid")
 POCKET_KEYS: Final = ("obj_pocket", "col_pocket")
@@ -28,11 +27,6 @@ COLOURS: Final = {letter: colour for colour, letter in enumerate("rgbpy#")}
 def is_level(document: Document) -> bool:
     """Whether a document is a level of theirs."""
     return _has_keys(document.node, LEVEL_KEYS)
-
-
-def is_task(document: Document) -> bool:
-    """Whether a document is a bare task: machines at the top (or one of the other ways to write a task)."""
-    return any(_has_keys(document.node, (key,)) for key in ("transitions", "english", "ltlf"))
 
 
 def is_list(document: Document) -> bool:
@@ -122,11 +116,6 @@ def _find(document: Document, node: yaml.Node, relative: str) -> Path:
 def is_folder(path: Path) -> bool:
     """Whether a folder holds levels and tasks in their way."""
     return (path / "levels").is_dir() and (path / "hrms").is_dir()
-
-
-def pairs_in_folder(path: Path) -> Iterator[Pair]:
-    """Every level with the task of the same name."""
-    return map(pair_of_level, levels_in_folder(path))
 
 
 def levels_in_folder(path: Path) -> list[Path]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from atlas.settings import DomainSettings, Settings, require, setting
+from atlas.settings import STEP_LIMIT, DomainSettings, Settings, require, setting
 
 RoomCount = Literal[1, 2, 4, 6, 9]
 Colour = Literal["red", "green", "blue", "purple", "yellow", "gray"]
@@ -49,7 +49,7 @@ class MinigridConfig(DomainSettings):
     """Types of sampled movable objects."""
     door_states: tuple[DoorState, ...] = ("closed", "locked", "open")
     """States of sampled doors."""
-    step_limit: int = setting(512, at_least=1)
+    step_limit: int = setting(STEP_LIMIT, at_least=1)
     """Steps after which an episode is cut."""
 
     def check(self) -> None:

@@ -2,23 +2,25 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 from jax import Array
 from jaxtyping import Bool
 
-from atlas.domains.minigrid import grid, text
-from atlas.domains.minigrid.domain import Minigrid
+from atlas.domains.minigrid import dynamics, grid, text
 from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.domains.minigrid.solver import bounds
-from atlas.domains.minigrid.solver.boards import DOOR_CODES, MOVABLE_CODES, read_scene
-from atlas.domains.minigrid.solver.prove import Solution, solve_many
-from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
 from atlas.errors import LevelTextError
 from atlas.types import Problem, unpack_pair
+
+if TYPE_CHECKING:
+    from rich.text import Text as TerminalText
+
+    from atlas.domains.minigrid.solver.prove import Solution
+    from atlas.show.canvas import Drawing, Sign, Symbol
 
 DIRECTIONS = ("up", "right", "down", "left")
 
@@ -26,7 +28,6 @@ DIRECTIONS = ("up", "right", "down", "left")
 class MinigridSurface:
     """See `atlas.types.Surface`."""
 
-    domain = Minigrid(MinigridConfig())
     level_type = Level
     level_keys = ("level", "carrying")
 
@@ -61,16 +62,28 @@ class MinigridSurface:
             "carrying": _in_hands(int(level.carrying)),
         }
 
+    def overview(self, level: Level) -> dict[str, str]:
+        told = self.describe(level)
+        size = f"{told['rows']}x{told['cols']}"
+        return {"size": size, "rooms": str(told["rooms"] or "-"), "objects": str(told["objects"])}
+
     def observe(self, state: State) -> dict[str, Any]:
         """`position` (row, column), `direction` (0-3), `carrying`, and `view` as rows of names, the agent at the bottom
         centre looking up."""
         row, column = np.asarray(state.position).tolist()
-        view = np.asarray(self.domain.view(state)).tolist()
+        view = np.asarray(_view(state)).tolist()
         return {
             "position": (row, column),
             "direction": int(state.direction),
             "carrying": _in_hands(int(state.carrying)),
             "view": [[grid.cell_name(code) for code in line] for line in view],
+        }
+
+    def moment(self, observed: Mapping[str, Any]) -> dict[str, str]:
+        return {
+            "at": "{},{}".format(*observed["position"]),
+            "facing": DIRECTIONS[observed["direction"]],
+            "carrying": observed["carrying"] or "",
         }
 
     def edit_words(self, name: str, arguments: Sequence[int]) -> str | None:
@@ -88,20 +101,82 @@ class MinigridSurface:
         }
         return words[name]() if name in words else None
 
+    def drawing(self, level: Level, strip: bool | None = None) -> "Drawing":
+        from atlas.domains.minigrid.draw import level_drawing
+
+        return level_drawing(level, strip=strip)
+
+    def sign(self, prop: int) -> "Sign":
+        from atlas.domains.minigrid.draw import sign
+
+        return sign(prop)
+
+    def symbols(self) -> "list[Symbol]":
+        from atlas.domains.minigrid.draw import page_symbols
+
+        return page_symbols()
+
+    def tiles(self, level: Level) -> dict[str, Any]:
+        from atlas.domains.minigrid.draw import seen
+
+        cells, carried = text.natural_cells(level), int(level.carrying)
+        held = {} if carried == grid.NOTHING else {"held": carried, "holding": text.object_phrase(carried)}
+        return {
+            "cols": cells.shape[1],
+            "cells": cells.flatten().tolist(),
+            "at": np.asarray(level.position).tolist(),
+            "to": int(level.direction),
+            "lit": np.flatnonzero(seen(level) & (cells != grid.OUTSIDE_CELL)).tolist(),
+            **held,
+        }
+
+    def terminal(self, level: Level) -> "TerminalText":
+        from atlas.domains.minigrid.draw import level_text
+
+        return level_text(level)
+
+    def terminal_view(self, view: np.ndarray) -> "TerminalText":
+        from atlas.domains.minigrid.draw import view_text
+
+        return view_text(view)
+
+    def holding(self, level: Level) -> "TerminalText | None":
+        from atlas.domains.minigrid.draw import object_text
+
+        carried = int(level.carrying)
+        return None if carried == grid.NOTHING else object_text(carried)
+
+    keys = (
+        {
+            "up": grid.FORWARD, "right": grid.TURN_RIGHT, "left": grid.TURN_LEFT,
+            "p": grid.PICK_UP, "d": grid.PUT_DOWN, " ": grid.TOGGLE,
+        },
+        "↑ forward  ← → turn  p pick up  d put down  space toggle",
+    )  # fmt: skip
+
     def screen(self, settings: MinigridConfig) -> Callable[[Problem], Bool[Array, ""]]:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
+        from atlas.domains.minigrid.solver.relaxed import relaxed
+
         return partial(relaxed, locks=max(len(grid.door_places(rooms)) for rooms in settings.rooms))
 
     def screen_many(self, problems: Problem) -> np.ndarray:
+        from atlas.domains.minigrid.solver.relaxed import relaxed_many
+
         return relaxed_many(problems)
 
-    def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Solution]:
+    def solve_many(self, problems: Sequence[Problem], **options: Any) -> "list[Solution]":
+        from atlas.domains.minigrid.solver.prove import solve_many
+
         return solve_many(problems, **options)
 
     def hints(self, problem: Problem) -> list[str]:
         """Objects that the agent can never stand in front of."""
         lost = _unreachable(problem.level)
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
+
+
+_view = jax.jit(dynamics.view)
 
 
 def _in_hands(code: int) -> str | None:
@@ -122,6 +197,9 @@ def _thing(code: int) -> str:
 
 def _unreachable(level: Level) -> list[str]:
     """Names and places of the objects and doors that the agent can never stand in front of."""
+    from atlas.domains.minigrid.solver import bounds
+    from atlas.domains.minigrid.solver.boards import DOOR_CODES, MOVABLE_CODES, read_scene
+
     scene, agent, _ = read_scene(level)
     opened = 0
     while more := bounds.reachable(scene, agent, opened).openable:

@@ -1,0 +1,109 @@
+"""The sets of Minigrid problems that policies are compared on: how each is made, and how to tell that it is the right
+one. *hand* comes as text; the others are level-conditioned and drawn from a seed.
+"""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from atlas.config import Config, PairingConfig, TaskConfig
+from atlas.domains.minigrid.grid import count_objects
+from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.domains.minigrid.solver.prove import BUDGET
+from atlas.errors import AtlasError
+from atlas.evaluation.sets import Collection, Recipe
+from atlas.tasks.packed import count_states
+from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED
+
+ROOMS: Final = (1, 2, 4, 6)
+LENGTHS: Final = range(1, 6)
+BANDS: Final = {
+    1: ((1, 2), (3, 4), (5, 5)),
+    2: ((1, 3), (4, 7), (8, 10)),
+    4: ((4, 7), (8, 11), (12, 15)),
+    6: ((7, 10), (11, 16), (17, 20)),
+}
+"""Few, some or many objects, doors included, by number of rooms."""
+BAND_NAMES: Final = ("few", "some", "many")
+
+
+def hand_folder() -> Path:
+    """The problems designed by hand: inside an installed package, or beside the source."""
+    package = Path(__file__).parents[2]
+    inside, beside = package / "hand", package.parents[1] / "problems" / "hand"
+    folder = inside if inside.is_dir() else beside
+    if not folder.is_dir():
+        raise AtlasError(f"the problems designed by hand are neither in {inside} nor in {beside}")
+    return folder
+
+
+def _cells(batch: Problem) -> Sequence[int]:
+    """A number for rooms, band of objects and length of the task together; -1 where there is none."""
+    rooms, objects = np.asarray(batch.level.rooms), count_objects(np.asarray(batch.level.cells))
+    lengths = np.argmax(np.asarray(batch.task.outcome)[:, 0] == ACCEPTED, axis=1)
+    cells = np.full(len(rooms), -1)
+    for number, (count, band, length) in enumerate(itertools.product(ROOMS, range(len(BAND_NAMES)), LENGTHS)):
+        low, high = BANDS[count][band]
+        cells[(rooms == count) & (objects >= low) & (objects <= high) & (lengths == length)] = number
+    return cells.tolist()
+
+
+def _tags(problems: Problem) -> list[tuple[str, ...]]:
+    rooms, states = np.asarray(problems.level.rooms), np.asarray(jax.vmap(count_states)(problems.task))
+    return [(f"rooms-{room}", f"states-{count}") for room, count in zip(rooms, states, strict=True)]
+
+
+def _tags_with_band(problems: Problem) -> list[tuple[str, ...]]:
+    objects = count_objects(np.asarray(problems.level.cells)).tolist()
+    bands = [
+        next(name for name, (_, high) in zip(BAND_NAMES, BANDS[room], strict=True) if count <= high)
+        for room, count in zip(np.asarray(problems.level.rooms).tolist(), objects, strict=True)
+    ]
+    return [(*tags, f"objects-{band}") for tags, band in zip(_tags(problems), bands, strict=True)]
+
+
+def _recipe(name: str, about: str, tasks: Any, count: int, balanced: bool, fingerprint: str) -> Recipe:
+    """As training draws them, or as many of each number of rooms, band of objects and length."""
+    return Recipe(
+        name=name,
+        about=about,
+        config=Config(
+            domain=MinigridConfig(rooms=ROOMS), tasks=TaskConfig(sampler=tasks), pairing=PairingConfig(how="level")
+        ),
+        count=count,
+        kind_of=_cells if balanced else lambda batch: [0] * len(batch.level.rooms),
+        kinds=len(ROOMS) * len(BAND_NAMES) * len(LENGTHS) if balanced else 1,
+        tags=_tags_with_band if balanced else _tags,
+        provenance={
+            "pairing": "level", "tasks": tasks, "rooms": list(ROOMS), "balanced": balanced, "budget": BUDGET,
+        },
+        fingerprint=fingerprint,
+    )  # fmt: skip
+
+
+SETS: Final = (
+    Collection(
+        name="hand",
+        about="designed by hand, to compare policies on",
+        count=150,
+        path=hand_folder,
+        fingerprint="b2baaa1ec91ec5229146ae9557b48802bd3d77c11f0a5234c65b6da42e0b6608",
+    ),
+    _recipe(
+        "cvar-sequential", "problems with sequential tasks, as training draws them", "sequential", 10_000, False,
+        "6740fba3dfb4f51174ed170d2b49e725038e23b9286e4a4df31882cad458ba9d",
+    ),
+    _recipe(
+        "cvar-dag", "problems whose tasks are acyclic graphs, as training draws them", "dag", 10_000, False,
+        "36b94148153d6d8e74570bc4fa129e4951e4ff95416e70f70b7cc3f17370685e",
+    ),
+    _recipe(
+        "validation", "sequential problems, five for each number of rooms, band of objects and length", "sequential",
+        300, True, "048be214f91254fa685e1e5cb19c168add151cac9270157cee3be3515f6b23c1",
+    ),
+)  # fmt: skip
