@@ -293,7 +293,7 @@ def _tile(shapes: tuple[Shape, ...], size: Point, scale: float) -> "Image":
 
     tile = Image.new("RGBA", (math.ceil(scale * size[0]), math.ceil(scale * size[1])), f"{PAGE}00")
     _paint_pixels(tile, shapes, (0.0, 0.0), scale)
-    return tile.convert("RGB") if tile.getextrema()[3] == (255, 255) else tile
+    return tile.convert("RGB") if tile.getchannel("A").getextrema() == (255, 255) else tile
 
 
 @functools.lru_cache
