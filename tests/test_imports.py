@@ -61,8 +61,6 @@ def _part(names: Sequence[str]) -> str:
     match tuple(names):
         case ("show", "canvas", *_):
             return "canvas"
-        case ("runs", "documents", *_):
-            return "documents"
         case ("domains", name, *_) if not (ROOT / "domains" / name).is_dir():
             return "domains"
         case ("domains", _, name, *_):
