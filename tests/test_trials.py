@@ -15,7 +15,7 @@ from atlas.domains.minigrid.grid import ACTIONS
 from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Evaluator, Turn, attempt
-from atlas.student.network import Observation, draw_action
+from atlas.student.network import Observation, sample_action
 from students import problems as easy_problems
 from students import student
 
@@ -128,7 +128,7 @@ def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, int]:
             start=jnp.array([time == 0]),
         )
         hidden, logits, _ = one.step(params, table, seen, hidden)
-        action = draw_action(jax.random.uniform(jax.random.fold_in(key, time))[None], logits)[0]
+        action = sample_action(jax.random.uniform(jax.random.fold_in(key, time))[None], logits)[0]
         previous = action.astype(jnp.uint8)
         state, step = world.step(problem, state, action[0])
         if step.done:
