@@ -22,7 +22,8 @@ ALLOWED = {
     "presets": {"config", "domains", "errors", "settings"},
     "canvas": set(),
     "tasks": BASE | {"canvas"},
-    "domains": BASE | {"canvas"},
+    "domains": BASE | {"canvas", "solver"},
+    "solver": BASE | {"domains", "tasks", "world", "problems"},
     "world": BASE,
     "problems": BASE | {"ued"},
     "ued": {"types", "struct", "settings"},
@@ -41,8 +42,10 @@ def part(path: Path) -> str:
 
 
 def _part(names: Sequence[str]) -> str:
-    """What rules speak of: the first name, but the canvas is a part of its own."""
-    return "canvas" if tuple(names[:2]) == ("show", "canvas") else names[0]
+    """What rules speak of: the first name, but the canvas and the solver of a domain are parts of their own."""
+    if tuple(names[:2]) == ("show", "canvas"):
+        return "canvas"
+    return "solver" if names[0] == "domains" and "solver" in names else names[0]
 
 
 def imported(path: Path) -> set[str]:
