@@ -92,22 +92,6 @@ def test_problems_of_a_pool_are_taken_in_turn():
     np.testing.assert_array_equal(steps.entry, (np.cumsum(steps.start, 0) - 1) % POOL)
 
 
-@pytest.mark.parametrize("mode", [REPLAY, PHASES])
-def test_episode_statistics_are_those_of_the_stored_steps(mode):
-    played = rollout(mode)
-    steps = jax.device_get(played.steps)
-    for env in range(ENVS):
-        ends = np.flatnonzero(steps.done[:, env])
-        begins = [0, *(ends[:-1] + 1)]
-        returns = [steps.reward[a : b + 1, env].sum() for a, b in zip(begins, ends, strict=False)]
-        episodes = jax.tree.map(lambda leaf, env=env: leaf[env], played.episodes)
-        assert episodes.attempts == len(ends)
-        assert episodes.solves == steps.accepted[:, env].sum()
-        assert episodes.best_return == max(returns, default=-np.inf)
-        np.testing.assert_allclose(episodes.total_return, sum(returns), atol=1e-6)
-        assert episodes.total_length == (ends[-1] + 1 if len(ends) else 0)
-
-
 def by_hand(env):
     """Live through one environment's replay rollout again, one step at a time, with the stored actions."""
     who, params, played = player(REPLAY), initial(REPLAY), rollout(REPLAY)

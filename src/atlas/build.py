@@ -19,6 +19,8 @@ from atlas.settings import require
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student
+from atlas.tasks.edits import tell_edit as tell_task_edit
+from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
@@ -65,10 +67,10 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
     return surface_of(config.domain.name).screen(config.domain)
 
 
-def build(config: Config, layout: Layout = ALONE) -> Trainer:
-    """The whole experiment as pure functions."""
+def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
+    """The whole experiment as pure functions, of parts that were made already or else are made here."""
     config.require_even(layout.shards)
-    made = parts(config, layout)
+    made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
     adam = ppo.optimiser(settings, config.expected_updates() * ppo.gradient_steps(settings, config.run.num_envs))
     learner = ppo.Learner(made.student, settings, adam, layout)
@@ -109,7 +111,10 @@ def build(config: Config, layout: Layout = ALONE) -> Trainer:
         partial=jax.eval_shape(partial_progress),
         plan=plan,
     )
-    first = jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), plan.num_train * plan.pool)))
+    resume = None
+    if plan.carry:
+        batch = plan.num_train * plan.pool
+        resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
     return Trainer(
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
@@ -118,7 +123,7 @@ def build(config: Config, layout: Layout = ALONE) -> Trainer:
         play=play,
         learn=learner.learn,
         no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
-        resume=made.player.idle(first) if plan.carry else None,
+        resume=resume,
         layout=layout,
     )
 
@@ -129,9 +134,6 @@ AT_ONCE = 256
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
-    from atlas.tasks.edits import tell_edit as tell_task_edit  # it needs `tasks.sample` to be there
-    from atlas.tasks.edits import tell_state
-
     domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
     screen = surface.screen(made.config.domain)
     hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}

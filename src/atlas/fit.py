@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -51,6 +51,17 @@ class Moment:
 Hook = Callable[[Moment], None]
 
 
+class Pulse(NamedTuple):
+    """What processes that train together must agree on."""
+
+    pace: int
+    """Iterations in the next call."""
+    seconds: float
+    """Time spent so far."""
+    stop: bool
+    """Somebody asked to stop."""
+
+
 def fit(
     trainer: Trainer,
     config: Config,
@@ -58,23 +69,22 @@ def fit(
     hooks: Sequence[Hook] = (),
     stop: Callable[[], bool] = lambda: False,
     seconds: float = 0.0,
-    everyone: Callable[[Any], list[Any]] = lambda mine: [mine],
+    agree: Callable[[Pulse], Pulse] = lambda mine: mine,
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before.
 
-    Where several processes train together, `everyone` is an all-gather: the first one's clock counts for all, and all
-    stop if one has to.
+    Where several processes train together, `agree` makes one pulse of theirs; it is called before the first iteration
+    and after each call.
     """
     run = config.run
     begin = time.monotonic() - seconds
     state = compile_step(trainer, state)
-    pace, iteration, trained = 1, int(state.iterations), int(state.trained)
+    pulse, iteration, trained = agree(Pulse(1, seconds, False)), int(state.iterations), int(state.trained)
     longest = max(config.env_steps(1, 0), config.env_steps(1, 1))
     while (steps := config.env_steps(iteration, trained)) < run.total_steps:
-        everyone(None)  # devices wait for each other half a minute at most, and hooks may take longer
         started = time.monotonic()
         most = max(1, (run.total_steps - steps) // longest)  # so many cannot overshoot the end, whatever their kind
-        state, totals = trainer.compiled(state, np.int32(min(pace, most)))
+        state, totals = trainer.compiled(state, np.int32(min(pulse.pace, most)))
         metrics: Metrics = jax.device_get(totals)
         if metrics.bad != NEVER:
             raise NotANumber(
@@ -84,12 +94,11 @@ def fit(
         took, before = time.monotonic() - started, iteration
         iteration, trained = int(state.iterations), int(state.trained)
         steps = config.env_steps(iteration, trained)
-        pace = max(1, min(MOST_ITERATIONS, 2 * pace, int(CALL_SECONDS / took * (iteration - before))))
-        said = everyone({"pace": pace, "seconds": time.monotonic() - begin, "stop": stop()})
-        pace, passed, stopped = said[0]["pace"], said[0]["seconds"], any(one["stop"] for one in said)
-        late = run.time_limit is not None and passed >= 60 * run.time_limit
-        last = stopped or steps >= run.total_steps or late
-        moment = Moment(state, iteration, trained, steps, passed, last, stopped=stopped)
+        pace = max(1, min(MOST_ITERATIONS, 2 * pulse.pace, int(CALL_SECONDS / took * (iteration - before))))
+        pulse = agree(Pulse(pace, time.monotonic() - begin, stop()))
+        late = run.time_limit is not None and pulse.seconds >= 60 * run.time_limit
+        last = pulse.stop or steps >= run.total_steps or late
+        moment = Moment(state, iteration, trained, steps, pulse.seconds, last, stopped=pulse.stop)
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:
             hook(moment)

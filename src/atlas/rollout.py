@@ -33,22 +33,10 @@ MAX_POOL = 256
 """Which problem of its pool an environment plays is stored in a byte."""
 
 
-class Episodes(Struct):
-    """What became of the episodes that finished in a rollout, by environment."""
-
-    attempts: Int32[Array, "envs"]
-    solves: Int32[Array, "envs"]
-    best_return: Float32[Array, "envs"]
-    """Undiscounted; -inf where none finished."""
-    total_return: Float32[Array, "envs"]
-    total_length: Int32[Array, "envs"]
-
-
 class Rollout(Struct):
     """All that learning, scoring and editing need to know."""
 
     experience: Experience
-    episodes: Episodes
     trivial: Bool[Array, "envs pool"]
     """Problems that the first label alone ends."""
     partial: Partial
@@ -61,7 +49,7 @@ class Rollout(Struct):
         return self.experience.steps
 
 
-_ROLLOUT_AXIS = Rollout.unchecked(experience=ENVS_AXIS, episodes=0, trivial=0, partial=0)
+_ROLLOUT_AXIS = Rollout.unchecked(experience=ENVS_AXIS, trivial=0, partial=0)
 """Which axis of a rollout counts environments."""
 
 
@@ -74,8 +62,6 @@ class Running(Struct):
     previous: UInt8[Array, "envs"]
     start: Bool[Array, "envs"]
     """The episode has not begun: the last one ended with the last step."""
-    so_far: Float32[Array, "envs"]
-    """Return of the episode so far."""
 
 
 class _Carry(Struct):
@@ -86,8 +72,6 @@ class _Carry(Struct):
     hidden: Float32[Array, "envs memory"]
     previous: UInt8[Array, "envs"]
     start: Bool[Array, "envs"]
-    so_far: Float32[Array, "envs"]
-    episodes: Episodes
     cut: WorldState
     """The end of the last episode that the limit cut."""
     was_cut: Bool[Array, "envs"]
@@ -164,7 +148,6 @@ class Player:
         )
         rollout = Rollout(
             experience=experience,
-            episodes=last.episodes,
             trivial=jax.vmap(jax.vmap(self.world.trivial))(pools, starts),
             partial=jax.vmap(self._partial)(last.world, last.cut, last.was_cut),
         )
@@ -190,8 +173,6 @@ class Player:
             hidden=self.student.initial_hidden(envs),
             previous=jnp.zeros(envs, jnp.uint8),
             start=jnp.ones(envs, bool),
-            so_far=jnp.zeros(envs),
-            episodes=_no_episodes(envs),
             cut=world,
             was_cut=jnp.zeros(envs, bool),
         )
@@ -270,32 +251,10 @@ def _take(pools: Tree, entry: Int32[Array, "envs"]) -> Tree:
     return jax.vmap(lambda pool, at: jax.tree.map(lambda leaf: leaf[at], pool))(pools, entry)
 
 
-def _no_episodes(envs: int) -> Episodes:
-    return Episodes(
-        attempts=jnp.zeros(envs, jnp.int32),
-        solves=jnp.zeros(envs, jnp.int32),
-        best_return=jnp.full(envs, -jnp.inf),
-        total_return=jnp.zeros(envs),
-        total_length=jnp.zeros(envs, jnp.int32),
-    )
-
-
-def _count(episodes: Episodes, step: Step, returns: Float32[Array, "envs"], length: Int32[Array, "envs"]) -> Episodes:
-    """Take note of the episodes that ended."""
-    return Episodes(
-        attempts=episodes.attempts + step.done,
-        solves=episodes.solves + step.accepted,
-        best_return=jnp.where(step.done, jnp.maximum(episodes.best_return, returns), episodes.best_return),
-        total_return=episodes.total_return + jnp.where(step.done, returns, 0.0),
-        total_length=episodes.total_length + jnp.where(step.done, length, 0),
-    )
-
-
 def _go_on(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
-    """Count what ended, keep what was cut, begin the next episode where one ended."""
+    """Keep what was cut, and begin the next episode where one ended."""
     pool = starts.time.shape[1]
     entry = jnp.where(step.done, (ended.entry + 1) % pool, ended.entry)
-    returns = ended.so_far + step.reward
     cut = jax.lax.cond(
         jnp.any(step.truncated),
         lambda: jax.vmap(restart)(step.truncated, ended.world, ended.cut),
@@ -305,8 +264,6 @@ def _go_on(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
         world=jax.vmap(restart)(step.done, _take(starts, entry), ended.world),
         entry=entry,
         start=step.done,
-        so_far=jnp.where(step.done, 0.0, returns),
-        episodes=_count(ended.episodes, step, returns, ended.world.time),
         cut=cut,
         was_cut=ended.was_cut | step.truncated,
     )
@@ -326,7 +283,6 @@ def _resume(fresh: _Carry, running: Running) -> _Carry:
         hidden=running.hidden,
         previous=running.previous,
         start=running.start,
-        so_far=running.so_far,
     )
 
 
@@ -338,5 +294,4 @@ def _suspend(pools: Problem, last: _Carry) -> Running:
         hidden=last.hidden,
         previous=last.previous,
         start=last.start,
-        so_far=last.so_far,
     )

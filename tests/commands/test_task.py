@@ -1,6 +1,8 @@
 """`atlas task`: what it prints and writes, and how it complains."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -25,6 +27,14 @@ def test_tells_about_a_task(capsys):
         "→ u0 ─── ● go to a ball ──▶ u1\n"
         "  u1 ─── ⚷▯ put a red key next to a locked door ──▶ uA ✓\n"
     )
+
+
+def test_needs_neither_jax_nor_pillow():
+    told = (
+        "import sys; from atlas.cli import main; main(['task', 'go to a ball']); print({'jax', 'PIL'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
 
 
 def test_writes_drawings(capsys, tmp_path):

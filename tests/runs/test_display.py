@@ -7,13 +7,15 @@ from rich.console import Console
 
 from atlas.config import Config
 from atlas.domains.minigrid.presets import TINY
+from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Moment
-from atlas.runs.display import Lines, Pace, Panel, clock, left, rates, share_done, short
+from atlas.runs.display import Lines, Pace, Panel, left, rates, share_done
 from atlas.training import TrainState
+from atlas.words import clock, short
 
 NO_STATE = object.__new__(TrainState)
 """Nobody looks into it here."""
-BEFORE = {"all": 0.2, "rooms_1": 0.3, "rooms_2": 0.1}
+BEFORE = SolveRates(0.2, {"rooms": {1: 0.3, 2: 0.1}})
 CURRICULUM = {"solvable": 0.5, "solvable_replayed": 0.75, "states": 2.3, "rooms": 1.4, "objects": 4.0}
 
 
@@ -111,4 +113,4 @@ def test_time_left_is_by_steps_or_by_the_clock():
 def test_numbers_are_short():
     assert [short(x) for x in (3, 4_200, 12_345_678, 4.2e9)] == ["3", "4.2 k", "12.3 M", "4.2 G"]
     assert [clock(x) for x in (9, 309, 3909)] == ["0:09", "5:09", "1:05:09"]
-    assert rates({"all": 0.5, "rooms_1": 0.5}) == "50%"
+    assert rates(SolveRates(0.5, {"rooms": {1: 0.5}})) == "50%"

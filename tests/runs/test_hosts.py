@@ -59,8 +59,52 @@ def test_clusters_are_recognised(environment, several):
 
 def test_a_process_alone_agrees_with_itself():
     with Team() as team:
-        assert team.leads
-        assert team.everyone({"pace": 3}) == [{"pace": 3}]
+        assert team.is_leader
+        assert team.all_gather({"pace": 3}) == [{"pace": 3}]
+
+
+class Store:
+    """Stands in for the key-value store of JAX's coordinator."""
+
+    def __init__(self):
+        self.kept = {}
+
+    def key_value_set(self, key, value):
+        assert key not in self.kept
+        self.kept[key] = value
+
+    def blocking_key_value_get(self, key, timeout):
+        return self.kept[key]
+
+    def key_value_delete(self, key):
+        del self.kept[key]
+
+
+def test_values_are_gathered_in_the_order_of_hosts_and_not_kept_for_ever():
+    store = Store()
+    one, two = Team(0, 2, store), Team(1, 2, store)
+    for number in range(10):
+        two._post({"value": [number, "two"]})
+        assert one.all_gather([number, "one"]) == [[number, "one"], [number, "two"]]
+        two.rounds += 1
+    assert len([key for key in store.kept if key.endswith("/0")]) == 2
+
+
+def test_a_host_that_fails_tells_the_others_why():
+    store = Store()
+    one, two = Team(0, 2, store), Team(1, 2, store)
+    with pytest.raises(ZeroDivisionError), two:
+        raise ZeroDivisionError("nothing to share")
+    with pytest.raises(AtlasError, match=r"host 1 stopped: nothing to share, so host 0 stops, too; `atlas resume`"):
+        one.barrier()
+
+
+@pytest.mark.parametrize(("end", "told"), [("os.abort()", True), ("os.kill(os.getpid(), 9)", False), ("", False)])
+def test_a_process_that_is_aborted_leaves_a_sentence(end, told):
+    """As JAX aborts one that lost the others; not one that is killed or ends by itself."""
+    code = f"import os; from atlas.runs.hosts import Witness; w = Witness(); w.told('atlas: alone'); {end}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
+    assert ("atlas: alone" in done.stderr) == told
 
 
 def test_more_devices_than_environments_is_a_sentence_and_leaves_no_folder(tmp_path):
@@ -139,7 +183,7 @@ def test_when_one_is_killed_the_other_ends_with_a_sentence_and_the_run_goes_on(p
     processes[victim].send_signal(signal.SIGKILL)
     left = processes[1 - victim]
     output, _ = left.communicate(timeout=60)
-    assert left.returncode == 1
+    assert left.returncode == -signal.SIGABRT  # JAX's way to end a process that lost another
     assert f"so host {1 - victim} stops, too; `atlas resume` goes on from the last checkpoint" in output
     stop_after_a_checkpoint(place, name, start(place, "resume", name), signal.SIGTERM, who=1)
 

@@ -11,6 +11,7 @@ import pytest
 import atlas
 from atlas.domains.minigrid import authors, grid, text
 from atlas.errors import AtlasError, TaskWarning
+from atlas.problems import stack
 from atlas.runs import store
 from atlas.runs.problem_files import choose, format_problem, load, load_any, load_level, load_task, save
 from atlas.tasks.machine import ACCEPT, flat_task
@@ -157,8 +158,7 @@ def test_sets_are_written_as_one_file_or_one_each(tmp_path: Path) -> None:
 
 def test_bulk_files_load_too(tmp_path: Path) -> None:
     (problem,) = load(write(tmp_path / "a.yaml", VISIT))
-    batched = jax.tree.map(lambda x: x[None], problem.bare())
-    store.save_bulk(batched, tmp_path / "set.npz", settings={}, seed=0, names=["one"])
+    store.save_bulk(stack([problem.bare()]), tmp_path / "set.npz", settings={}, seed=0, names=["one"])
     (again,) = load(tmp_path / "set.npz")
     assert again.name == "one"
     assert_same(again.bare(), problem.bare())

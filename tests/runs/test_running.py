@@ -18,10 +18,11 @@ from atlas.commands.train import report
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
 from atlas.evaluation.sets import Exam
+from atlas.evaluation.statistics import SolveRates
 from atlas.runs import run as running
 from atlas.runs import snapshots
 from atlas.runs.checkpoints import Checkpoints, load_parameters
-from atlas.runs.folder import create
+from atlas.runs.folder import SNAPSHOTS, create
 from atlas.runs.metrics import JsonLines, read
 from atlas.runs.problem_files import load
 from atlas.runs.store import load_bulk, to_arrays
@@ -49,7 +50,7 @@ def compiled_once(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setattr(running, "build", lambda *_: trainer)
-        patch.setattr(running, "parts", lambda _: made)
+        patch.setattr(running, "parts", lambda *_: made)
         patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
         exams = []
 
@@ -103,7 +104,7 @@ def test_every_snapshot_has_its_record_and_its_files(watched):
     full = [record for record in records if record["curriculum"]["problems"]]
     assert all(set(record["curriculum"]) == CURRICULUM for record in full)
     assert all({"all", "rooms_1", "rooms_2"} == set(record["held_out"]) for record in records)
-    stems = {name: sorted(p.stem for p in (watched / name).glob("0*")) for name in snapshots.FOLDERS}
+    stems = {name: sorted(p.stem for p in (watched / name).glob("0*")) for name in SNAPSHOTS}
     assert stems["policies"] == [f"{record['iteration']:09d}" for record in records]
     assert stems["snapshots"] == stems["gallery"] == [f"{record['iteration']:09d}" for record in full]
 
@@ -196,16 +197,18 @@ def test_a_picture_that_fails_is_one_sentence_and_training_goes_on(alone, tmp_pa
 def test_going_back_forgets_later_snapshots(watched, tmp_path):
     shutil.copytree(watched, tmp_path / "run")
     folder = running.RunFolder(tmp_path / "run")
-    snapshots.forget_after(folder, 9)
-    for name in snapshots.FOLDERS:
+    folder.drop_snapshots(9)
+    for name in SNAPSHOTS:
         assert all(int(p.stem) <= 9 for p in (folder.path / name).glob("0*"))
-    assert (folder.gallery / "latest.png").exists()
-    assert any(folder.policies.iterdir())
+    assert folder.latest_picture.exists()
+    assert any((folder.path / "policies").iterdir())
 
 
 def test_the_end_is_told(watched, capsys):
     summary = json.loads((watched / "summary.json").read_text())
-    result = running.Result(**{**summary, "folder": watched})
+    rates = {when: SolveRates.read(summary[when]) for when in ("before", "after")}
+    result = running.Result(**summary | rates | {"folder": watched})
+    assert result.plain() == summary
     assert report(result, as_json=False) == 0
     told = capsys.readouterr().out
     for words in ("untrained", "1 room", "2 rooms", "gallery/latest.png", "atlas watch", "atlas report"):

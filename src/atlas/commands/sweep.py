@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import tyro
 
 from atlas.errors import AtlasError
-from atlas.runs.sweep import Job, Local, Sweep, jobs_of, on_slurm, read_sweep, results, search
+from atlas.runs.sweep import Job, Local, jobs_of, on_slurm, read_sweep, results, search
+from atlas.words import short
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,34 @@ def sweep_command(argv: list[str]) -> int:
             raise AtlasError(f"--{name} {getattr(args, name)} is not allowed: at least {least} is needed")
     sweep = read_sweep(args.sweep)
     folder = args.folder or Path("runs") / sweep.name
-    tell = (lambda _: None) if args.json else _tell
-    if sweep.about and not args.json:
-        _tell(f"{sweep.name}: {sweep.about}")
+    if sweep.search is not None and (args.slurm or args.list):
+        raise AtlasError("a search decides as it goes: --slurm and --list are for sweeps with `runs`")
+
+    def tell(sentence: str) -> None:
+        if not args.json:
+            print(sentence, flush=True)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if sweep.about:
+        tell(f"{sweep.name}: {sweep.about}")
     local = Local(args.parallel, args.retries, tell)
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, interrupt)
+    failed: list[Job] = []
     try:
-        jobs, failed = _carry_out(sweep, folder, args, local, tell)
+        if sweep.search is not None:
+            jobs = search(sweep.search, folder, local)
+            failed = [job for job in jobs if job.status() != "done"]
+        else:
+            jobs = jobs_of(sweep.runs, folder)
+            done = sum(job.status() == "done" for job in jobs)
+            tell(f"{len(jobs)} runs in {folder}, {done} of them done")
+            if args.slurm:
+                numbers = on_slurm(jobs, folder, args.parallel, sweep.slurm)
+                tell(f"handed to SLURM: {', '.join(numbers) or 'nothing, all is done'}")
+            elif not args.list:
+                failed = local.run(jobs)
     finally:
         signal.signal(signal.SIGTERM, before)
     rows = results(jobs, failed)
@@ -56,39 +78,11 @@ def sweep_command(argv: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _carry_out(sweep: Sweep, folder: Path, args: Args, local: Local, tell: Any) -> tuple[list[Job], list[Job]]:
-    """All jobs, and those that failed."""
-    if sweep.search is not None:
-        if args.slurm or args.list:
-            raise AtlasError("a search decides as it goes: --slurm and --list are for sweeps with `runs`")
-        jobs = search(sweep.search, folder, local)
-        return jobs, [job for job in jobs if job.status() != "done"]
-    jobs = jobs_of(sweep.runs, folder)
-    left = [job for job in jobs if job.status() != "done"]
-    tell(f"{len(jobs)} runs in {folder}, {len(jobs) - len(left)} of them done")
-    if args.slurm:
-        numbers = on_slurm(jobs, folder, args.parallel, sweep.slurm)
-        tell(f"handed to SLURM: {', '.join(numbers) or 'nothing, all is done'}")
-    elif not args.list:
-        return jobs, local.run(jobs)
-    return jobs, []
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _tell(sentence: str) -> None:
-    print(sentence, flush=True)
-
-
 def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
     """The table at the end."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
-
-    from atlas.runs.display import short
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("experiment")

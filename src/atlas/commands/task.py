@@ -5,7 +5,7 @@ import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
@@ -42,9 +42,9 @@ class Args:
     """Print the task for Graphviz."""
     hoa: bool = False
     """Print the task as an automaton in HOA."""
-    svg: Path | None = None
+    svg: Optional[Path] = None  # noqa: UP045 (of `Path | None` tyro would check the default with typeguard: slow)
     """Write a drawing that scales."""
-    png: Path | None = None
+    png: Optional[Path] = None  # noqa: UP045
     """Write a drawing."""
     scale: Annotated[float, tyro.conf.arg(metavar="NUMBER")] = 2.0
     """Size of the PNG."""
@@ -124,10 +124,9 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
             raise AtlasError(f"{path} does not exist")
         return _from_words(args.task, args.ltlf, vocabulary)
     if path.suffix not in TEXT_SUFFIXES:
-        from atlas.api import plain_task
         from atlas.runs.problem_files import load_task
 
-        return plain_task(load_task(path))
+        return load_task(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".hoa":
         return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)

@@ -5,9 +5,8 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atlas.settings import DomainSettings
-
 if TYPE_CHECKING:
+    from atlas.settings import DomainSettings
     from atlas.types import Domain, Surface
     from atlas.vocabulary import Vocabulary
 
@@ -53,7 +52,7 @@ def find(place: str) -> Any:
     return getattr(found, name) if name else found
 
 
-def settings_class(name: str) -> type[DomainSettings]:
+def settings_class(name: str) -> "type[DomainSettings]":
     """The settings of a domain."""
     return find(DOMAINS[name].settings)
 
@@ -63,7 +62,7 @@ def default_name() -> str:
     return next(iter(DOMAINS))
 
 
-def default_settings() -> DomainSettings:
+def default_settings() -> "DomainSettings":
     """The default domain with its default settings."""
     return settings_class(default_name())()
 
@@ -73,7 +72,7 @@ def vocabulary_of(name: str) -> "Vocabulary":
     return find(DOMAINS[name].vocabulary)
 
 
-def domain_of(settings: DomainSettings) -> "Domain":
+def domain_of(settings: "DomainSettings") -> "Domain":
     """The domain that some settings describe."""
     return find(DOMAINS[settings.name].domain)(settings)
 

@@ -25,11 +25,11 @@ from atlas.config import Config, PairingConfig
 from atlas.domains import DOMAINS, find, surface_of
 from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Evaluator
-from atlas.runs.problem_files import choose, load, named
+from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
 from atlas.settings import STEP_LIMIT, to_plain
-from atlas.tasks.machine import Tables, content_hash, tabulate
-from atlas.tasks.packed import PackedTask, unpack
+from atlas.tasks.machine import content_hash
+from atlas.tasks.packed import tables, unpack
 from atlas.tasks.rewards import count_paths
 from atlas.types import NamedProblem, Problem
 
@@ -97,13 +97,14 @@ def fingerprint(problems: Iterable[Problem]) -> str:
     """SHA-256 of some problems in their order, whatever they are called and wherever they came from."""
     digest = hashlib.sha256()
     for problem in problems:
-        task = problem.task if isinstance(problem.task, PackedTask) else tabulate(problem.task)
-        names = [name for name in Tables._fields if getattr(task, name) is not None]
-        arrays = [(field.name, getattr(problem.level, field.name)) for field in fields(problem.level)]
-        arrays += [(name, getattr(task, name)[0] if task.call is None else getattr(task, name)) for name in names]
-        for name, array in arrays:
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
+        task = tables(problem.task)._asdict()
+        if task["call"] is None:  # the only machine needs no axis of its own
+            task = {name: None if array is None else array[0] for name, array in task.items()}
+        level = {field.name: getattr(problem.level, field.name) for field in fields(problem.level)}
+        for name, array in (level | task).items():
+            if array is not None:
+                digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
@@ -315,12 +316,12 @@ class Exam:
         problems = list(one_by_one(chosen.problems))
         self.evaluator = Evaluator(problems, attempts, chosen.step_limit, lanes=len(problems))
 
-    def rates(self, params: Any, number: int) -> dict[str, float]:
-        """Solve rates over all problems and by stratum, as in `rooms_2`. `number` is the seed of this exam."""
+    def rates(self, params: Any, number: int) -> SolveRates:
+        """Solve rates over all problems and by stratum. `number` is the seed of this exam."""
         solved = self.evaluator.of_student(self.student, params, seed=number).solved.mean(axis=1)
         values = self.chosen.values
-        each = {f"{self.chosen.stratum}_{n}": float(solved[values == n].mean()) for n in np.unique(values)}
-        return {"all": float(solved.mean()), **each}
+        each = {int(value): float(solved[values == value].mean()) for value in np.unique(values)}
+        return SolveRates(float(solved.mean()), {self.chosen.stratum: each})
 
 
 def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
@@ -416,6 +417,8 @@ def _no_set(given: str) -> AtlasError:
 
 
 def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
+    from atlas.runs.problem_files import load, named  # held-out problems need none of it
+
     if path.suffix == ".npz":
         bulk = load_bulk(path)
         about = bulk.settings if isinstance(bulk.settings, dict) else {}
@@ -431,6 +434,8 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 def find_problem(words: str) -> NamedProblem:
     """The problem that is meant: `FILE`, `SET:NAME` (its path, or `hand` and the like), or `NAME`."""
+    from atlas.runs.problem_files import choose
+
     path = Path(words)
     set_words, _, name = words.rpartition(":")
     if path.exists():

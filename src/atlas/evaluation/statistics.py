@@ -4,7 +4,7 @@ Rates stand in arrays `[runs, problems]`, single attempts in `bool[problems, att
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import Final
 
@@ -26,6 +26,35 @@ class Estimate:
     value: float
     low: float
     high: float
+
+
+@dataclass(frozen=True)
+class SolveRates:
+    """The share of problems that were solved: of all, and by the values of a measure such as the number of rooms."""
+
+    all: float
+    by: dict[str, dict[int, float]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, float]:
+        """As records and summaries have it: `{"all": 0.4, "rooms_1": 0.5, …}`."""
+        return {"all": self.all} | {f"{name}_{value}": rate for name, value, rate in self._each()}
+
+    @classmethod
+    def read(cls, plain: dict[str, float]) -> "SolveRates":
+        """The inverse of `plain`."""
+        by: dict[str, dict[int, float]] = {}
+        for key, rate in plain.items():
+            name, _, value = key.rpartition("_")
+            if name:
+                by.setdefault(name, {})[int(value)] = rate
+        return cls(plain["all"], by)
+
+    def told(self) -> dict[str, float]:
+        """The parts in words: `{"1 room": 0.5, "2 rooms": 0.3}`."""
+        return {f"{value} {name.removesuffix('s') if value == 1 else name}": rate for name, value, rate in self._each()}
+
+    def _each(self) -> Iterator[tuple[str, int, float]]:
+        return ((name, value, rate) for name, rates in self.by.items() for value, rate in rates.items())
 
 
 def mean(rates: np.ndarray) -> float:

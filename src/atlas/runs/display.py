@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group
 from rich.live import Live
 from rich.panel import Panel as Frame
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -16,30 +16,25 @@ from rich.table import Table
 from rich.text import Text
 
 from atlas.config import Config
+from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Moment
-
-# A bar on the error stream for work that takes a while; silent where nobody looks on.
-
-
-@contextmanager
-def bar(words: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields `progress(done, total)`."""
-    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
-        task = progress.add_task(words, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-
-
-# How a run looks while it goes on: a live panel in a terminal, plain lines elsewhere.
+from atlas.words import clock, short
 
 LINE_SECONDS: Final = 10.0
-"""Plain lines come at most so often."""
+"""Seconds between plain lines, at least."""
 WINDOW: Final = 30.0
 """Seconds over which speed is averaged: iterations that only score are far quicker than those that train."""
 WIDTH: Final = 92
 """Columns of the panel, at most."""
 
-Rates = dict[str, float]
+
+@contextmanager
+def bar(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on the error stream, if that is a terminal. Yields `progress(done, total)`."""
+    columns = (TextColumn(words), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(words, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 class Pace:
@@ -70,9 +65,10 @@ class Lines:
         speed = self.pace(moment)
         if moment.last or "held_out" in moment.record or time.monotonic() - self.printed >= LINE_SECONDS:
             self.printed = time.monotonic()
-            told = facts(self.config, moment.record) | {"steps": progress_words(self.config, moment, speed)}
-            order = ("steps", *(name for name in rows(self.config) if name in told))
-            print(" | ".join(f"{name} {told[name]}" if name != "steps" else told[name] for name in order), flush=True)
+            told = facts(self.config, moment.record)
+            remains = clock(left(self.config, moment, speed))
+            steps = f"{clock(moment.seconds)} ({remains} left) | {short(moment.steps)} steps, {short(speed)}/s"
+            print(" | ".join([steps, *(f"{n} {told[n]}" for n in rows(self.config) if n in told)]), flush=True)
 
     def close(self) -> None:
         pass
@@ -81,52 +77,53 @@ class Lines:
 class Panel:
     """A frame that is drawn over and over. Its rows stay where they are, and keep what was last known."""
 
-    def __init__(self, config: Config, title: str, before: Rates, console: Console | None = None) -> None:
+    def __init__(self, config: Config, title: str, before: SolveRates, console: Console | None = None) -> None:
         self.config, self.title, self.before = config, title, before
         self.pace = Pace()
-        self.rows = dict.fromkeys(rows(config), "")
+        self.rows = dict.fromkeys(rows(config), "") | {"held out": f"{rates(before)}, untrained"}
         self.curriculum: dict[str, Any] = {}
-        self.rows["held out"] = f"{rates(before)}, untrained"
         console = console or Console()
         self.live = Live(Text(""), console=console, refresh_per_second=4, vertical_overflow="visible")
         self.live.start()
 
     def __call__(self, moment: Moment) -> None:
+        config, speed = self.config, self.pace(moment)
         self.curriculum = moment.record.get("curriculum", self.curriculum)
-        told = facts(self.config, moment.record | {"curriculum": self.curriculum})
+        told = facts(config, moment.record | {"curriculum": self.curriculum})
         if "held out" in told:
-            told["held out"] += f"   (untrained {self.before['all']:.0%})"
+            told["held out"] += f"   (untrained {self.before.all:.0%})"
         self.rows |= {name: words for name, words in told.items() if name in self.rows}
-        self.live.update(self._drawn(moment, self.pace(moment)), refresh=True)
 
-    def _drawn(self, moment: Moment, speed: float) -> RenderableType:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         table.add_column(ratio=1)
-        table.add_row("steps", Text(steps_words(self.config, moment, speed)))
+        total = f" of {short(config.run.total_steps)}" if config.run.time_limit is None else ""
+        trained = f"{moment.iteration:,} iterations, {moment.trained:,} of them trained"
+        table.add_row("steps", Text(f"{short(moment.steps)}{total}, {short(speed)}/s   {trained}"))
         for name, words in self.rows.items():
             table.add_row(name, Text(words or "…", style="" if words else "dim"))
-        done = share_done(self.config, moment)
         bar = Table.grid(padding=(0, 2))
         bar.add_column(ratio=1)
         bar.add_column(no_wrap=True)
-        bar.add_row(ProgressBar(total=1.0, completed=done), Text(time_words(self.config, moment, speed)))
+        times = f"{clock(moment.seconds)} gone, {clock(left(config, moment, speed))} left"
+        bar.add_row(ProgressBar(total=1.0, completed=share_done(config, moment)), Text(times))
         width = min(WIDTH, self.live.console.width)
-        return Frame(Group(bar, "", table), title=f"[bold]{self.title}[/]", title_align="left", width=width)
+        frame = Frame(Group(bar, "", table), title=f"[bold]{self.title}[/]", title_align="left", width=width)
+        self.live.update(frame, refresh=True)
 
     def close(self) -> None:
         self.live.stop()
+
+
+def display(config: Config, title: str, before: SolveRates) -> Lines | Panel:
+    """A panel in a terminal, else lines."""
+    return Panel(config, title, before) if sys.stdout.isatty() else Lines(config)
 
 
 def rows(config: Config) -> tuple[str, ...]:
     """What is told beside steps and time, in this order."""
     curriculum = ("buffer", "replayed") if config.plan.buffer else ("proposed",)
     return ("solved", "held out", *curriculum, "losses")
-
-
-def display(config: Config, title: str, before: Rates) -> Lines | Panel:
-    """What suits where the output goes."""
-    return Panel(config, title, before) if sys.stdout.isatty() else Lines(config)
 
 
 def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
@@ -136,52 +133,26 @@ def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
     if record.get("solve_rate"):
         told["solved"] = ", ".join(f"{kind} {rate:.0%}" for kind, rate in record["solve_rate"].items())
     if "held_out" in record:
-        told["held out"] = rates(record["held_out"])
+        told["held out"] = rates(SolveRates.read(record["held_out"]))
     if "buffer" in record:
         fill, capacity = record["buffer"]["fill"], record["buffer"]["capacity"]
         told["buffer"] = f"{fill:,} of {capacity:,} problems"
         told["buffer"] += f", {curriculum['solvable']:.0%} solvable" if "solvable" in curriculum else ""
     if "states" in curriculum:
-        told["replayed" if config.plan.buffer else "proposed"] = shape_words(curriculum)
+        means = ", ".join(f"{curriculum[name]:.1f} {name}" for name in ("states", "rooms", "objects"))
+        told["replayed" if config.plan.buffer else "proposed"] = (
+            f"{curriculum['solvable_replayed']:.0%} solvable; {means}"
+        )
     if "losses" in record:
         told["losses"] = ", ".join(f"{n} {record['losses'][n]:.3g}" for n in ("policy", "value", "entropy"))
     return told
 
 
-def shape_words(curriculum: dict[str, Any]) -> str:
-    """What is replayed, in a few words."""
-    means = ", ".join(f"{curriculum[name]:.1f} {name}" for name in ("states", "rooms", "objects"))
-    return f"{curriculum['solvable_replayed']:.0%} solvable; {means}"
-
-
-def rates(held_out: Rates) -> str:
-    """Solve rates by number of rooms."""
-    rooms = by_rooms(held_out)
-    each = ", ".join(f"{words} {rate:.0%}" for words, rate in rooms.items())
-    return f"{held_out['all']:.0%} ({each})" if len(rooms) > 1 else f"{held_out['all']:.0%}"
-
-
-def by_rooms(held_out: Rates) -> dict[str, float]:
-    """`1 room`, `2 rooms`, … with their rates."""
-    counts = {name.removeprefix("rooms_"): rate for name, rate in held_out.items() if name.startswith("rooms_")}
-    return {f"{count} room{'s' * (count != '1')}": rate for count, rate in counts.items()}
-
-
-def steps_words(config: Config, moment: Moment, speed: float) -> str:
-    """Steps so far, and how fast they come."""
-    total = f" of {short(config.run.total_steps)}" if config.run.time_limit is None else ""
-    trained = f"{moment.iteration:,} iterations, {moment.trained:,} of them trained"
-    return f"{short(moment.steps)}{total}, {short(speed)}/s   {trained}"
-
-
-def time_words(config: Config, moment: Moment, speed: float) -> str:
-    return f"{clock(moment.seconds)} gone, {clock(left(config, moment, speed))} left"
-
-
-def progress_words(config: Config, moment: Moment, speed: float) -> str:
-    """Time and steps for a line."""
-    remains = clock(left(config, moment, speed))
-    return f"{clock(moment.seconds)} ({remains} left) | {short(moment.steps)} steps, {short(speed)}/s"
+def rates(held_out: SolveRates) -> str:
+    """`50% (1 room 70%, 2 rooms 30%)`."""
+    told = held_out.told()
+    each = ", ".join(f"{words} {rate:.0%}" for words, rate in told.items())
+    return f"{held_out.all:.0%} ({each})" if len(told) > 1 else f"{held_out.all:.0%}"
 
 
 def share_done(config: Config, moment: Moment) -> float:
@@ -195,18 +166,3 @@ def left(config: Config, moment: Moment, speed: float) -> float:
     by_steps = (config.run.total_steps - moment.steps) / max(speed, 1e-9)
     by_clock = float("inf") if config.run.time_limit is None else 60 * config.run.time_limit - moment.seconds
     return max(0.0, min(by_steps, by_clock))
-
-
-def short(number: float) -> str:
-    """A large number in few letters: `4.2 G`, `310 k`."""
-    for size, letter in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if number >= size:
-            return f"{number / size:.3g}{letter}"
-    return f"{number:.3g}"
-
-
-def clock(seconds: float) -> str:
-    """`1:05:09` or `5:09`."""
-    hours, rest = divmod(int(seconds), 3600)
-    minutes, seconds = divmod(rest, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"

@@ -5,11 +5,14 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from atlas.config import Config
 from atlas.errors import AtlasError, nearest
 from atlas.settings import dump, load
+
+SNAPSHOTS: Final = {"snapshots": ".npz", "policies": ".npz", "gallery": ".png"}
+"""The folders that snapshots write to, and the suffixes of their files: problems, parameters, pictures."""
 
 
 class RunError(AtlasError):
@@ -39,12 +42,9 @@ class RunFolder:
         return self.path / "snapshots"
 
     @property
-    def policies(self) -> Path:
-        return self.path / "policies"
-
-    @property
-    def gallery(self) -> Path:
-        return self.path / "gallery"
+    def latest_picture(self) -> Path:
+        """The contact sheet of the last snapshot."""
+        return self.path / "gallery" / "latest.png"
 
     @property
     def held_out_file(self) -> Path:
@@ -61,12 +61,27 @@ class RunFolder:
     def is_run(self) -> bool:
         return self.config_file.is_file()
 
+    def snapshot(self, kind: str, iteration: int) -> Path:
+        """A file of a snapshot, of one of the kinds `SNAPSHOTS`; names sort by time."""
+        return self.path / kind / f"{iteration:09d}{SNAPSHOTS[kind]}"
+
+    def drop_snapshots(self, iteration: int) -> None:
+        """On resume, snapshots after `iteration` are removed."""
+        for kind in SNAPSHOTS:
+            for path in (self.path / kind).glob("*"):
+                if path.stem.isdigit() and int(path.stem) > iteration:
+                    path.unlink()
+
 
 class Lock:
-    """Held as long as the process lives; the system lets go of it even after `kill -9`."""
+    """Held as long as the process lives; the system releases it even after `kill -9`."""
 
     def __init__(self, path: Path) -> None:
-        self.file: IO[str] = open(path / LOCK, "a+")  # noqa: SIM115 - it stays open on purpose
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self.file: IO[str] = open(path / "lock", "a+")  # noqa: SIM115 - it stays open on purpose
+        except OSError as error:
+            raise RunError(f"cannot write to {path}: {(error.strerror or 'it cannot be used').lower()}") from error
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -85,29 +100,23 @@ class Lock:
 
 def create(path: Path, config: Config, overwrite: bool = False) -> tuple[RunFolder, Lock]:
     """A folder for a new run. One that holds a run already is refused unless it may be overwritten."""
-    folder = RunFolder(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = Lock(path)
-    except OSError as error:
-        raise RunError(f"cannot write to {path}: {(error.strerror or 'it cannot be used').lower()}") from error
+    folder, lock = RunFolder(path), Lock(path)
     if folder.is_run() and not overwrite:
         lock.release()
         raise RunError(f"{path} already holds a run: `atlas resume {path}` continues it, --overwrite replaces it")
     for name in OWN:
-        _remove(path / name)
+        if (path / name).is_dir() and not (path / name).is_symlink():
+            shutil.rmtree(path / name)
+        else:
+            (path / name).unlink(missing_ok=True)
     folder.config_file.write_text(dump(config))
     folder.snapshots.mkdir()
     return folder, lock
 
 
 def reopen(path: Path) -> tuple[RunFolder, Lock]:
-    """A folder to go on with."""
-    folder = find(path)
-    try:
-        return folder, Lock(path)
-    except OSError as error:
-        raise RunError(f"cannot write to {path}: {(error.strerror or 'it cannot be used').lower()}") from error
+    """The folder of a run to go on with."""
+    return find(path), Lock(path)
 
 
 def find(path: Path) -> RunFolder:
@@ -120,18 +129,8 @@ def find(path: Path) -> RunFolder:
     return folder
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-OWN = (
+OWN: Final = (
     "config.yaml", "metrics.jsonl", "summary.json", "held_out.npz", "checkpoints", "damaged", "snapshots", "policies",
     "gallery", "evaluations", "tensorboard",
 )  # fmt: skip
 """What a run writes, and all that `--overwrite` removes."""
-
-
-LOCK = "lock"

@@ -1,33 +1,29 @@
 """Several processes, perhaps on several hosts, that train one run together.
 
-Devices exchange numbers through JAX. What the processes have to tell each other beside that (how fast to go, whether
-somebody was asked to stop, whether all are still there) goes through JAX's coordinator, so that nobody has to wait
-inside a computation. Host 0 leads: it alone keeps the folder, writes and prints.
+Devices exchange numbers through JAX. Everything else the processes have to tell each other goes through the key-value
+store of JAX's coordinator, so that nobody waits inside a computation, where devices give up after half a minute. JAX's
+heartbeat watches whether all are alive, and ends every process when one is lost. Host 0 leads: it alone has the folder,
+writes and prints. This module loads without JAX.
 """
 
-import atexit
-import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Final, NoReturn
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
 
-import jax
-from jax._src import distributed
-
-from atlas.config import Config
-from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
-from atlas.settings import dump
 
-# Where a process stands among those that train together, as told on the command line or by a cluster. No JAX here.
+LOST: Final = 25
+"""Seconds without a heartbeat after which a process counts as lost."""
+PATIENCE: Final = 120
+"""Seconds that processes wait for each other at the start."""
+FOREVER: Final = 7 * 24 * 3600 * 1000
+"""Milliseconds to wait for an answer: JAX watches whether the others are alive."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +44,6 @@ class Hosts:
         """Whether there are other hosts."""
         return self.coordinator is not None or in_cluster(dict(os.environ))
 
-    def prepare(self) -> None:
-        """Check them, before JAX is loaded; with several hosts it is told to keep its diagnostics to itself."""
-        self.check()
-        if self.several:
-            os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
     def check(self) -> None:
         """Whether they make sense together."""
         if self.devices is not None and self.devices < 1:
@@ -73,23 +63,6 @@ def in_cluster(environment: dict[str, str]) -> bool:
     return several or in_pod or "JAX_COORDINATOR_ADDRESS" in environment
 
 
-# Several processes, perhaps on several hosts, that train one run together.
-#
-# Devices exchange numbers through JAX. What the processes have to tell each other beside that (how fast to go, whether
-# somebody was asked to stop, whether all are still there) goes through JAX's coordinator, so that nobody has to wait
-# inside a computation. Host 0 leads: it alone keeps the folder, writes and prints.
-
-BEAT: Final = 3.0
-"""Seconds between signs of life."""
-LOST: Final = 25.0
-"""Seconds without one after which a host counts as lost."""
-FOREVER: Final = 7 * 24 * 3600 * 1000
-"""Milliseconds to wait for an answer: whether the others are alive is watched apart."""
-PATIENCE: Final = 120
-"""Seconds that hosts wait for each other at the start."""
-FAILED: Final = 1
-
-
 @dataclass
 class Team:
     """The processes of a run. With one of them, everything here is trivial."""
@@ -97,159 +70,131 @@ class Team:
     number: int = 0
     size: int = 1
     client: Any = None
-    """JAX's coordinator."""
-    round: int = 0
-    left: threading.Event = field(default_factory=threading.Event)
+    """Of JAX's coordinator."""
+    witness: Any = None
+    """Says why if JAX aborts this process."""
+    rounds: int = 0
+    """How often values were gathered so far."""
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         return self.number == 0
 
-    def everyone(self, mine: Any) -> list[Any]:
-        """What each host has to say, as plain values; all must ask equally often."""
-        if self.size == 1:
-            return [mine]
-        self.round += 1
-        self.client.key_value_set(f"atlas/said/{self.round}/{self.number}", json.dumps(mine))
-        said = [self._wait(f"atlas/said/{self.round}/{number}") for number in range(self.size)]
-        if self.round > 2:  # everyone has answered the round before this one, so has read the one before that
-            self.client.key_value_delete(f"atlas/said/{self.round - 2}/{self.number}")
-        return [json.loads(text) for text in said]
+    def all_gather(self, value: Any) -> list[Any]:
+        """The plain values that the processes pass, in their order. A collective: all must call it equally often.
 
-    def _wait(self, key: str) -> str:
-        try:
-            return str(self.client.blocking_key_value_get(key, FOREVER))
-        except Exception as error:
-            self.give_up(f"the coordinator on host 0 is gone ({_first_line(error)})")
+        Fails where another process has failed.
+        """
+        if self.size == 1:
+            return [value]
+        self._post({"value": value})
+        self.rounds += 1
+        keys = [f"atlas/{self.rounds}/{number}" for number in range(self.size)]
+        said = [json.loads(self.client.blocking_key_value_get(key, FOREVER)) for key in keys]
+        if self.rounds > 2:  # all have answered the round before this one, so have read the one before that
+            self.client.key_value_delete(f"atlas/{self.rounds - 2}/{self.number}")
+        for number, one in enumerate(said):
+            if "error" in one:
+                raise AtlasError(self.stops_too(f"host {number} stopped: {one['error']}"))
+        return [one["value"] for one in said]
+
+    def barrier(self) -> None:
+        """Wait until all processes are here."""
+        self.all_gather(None)
+
+    def abort(self, why: str) -> None:
+        """Make the others fail when they next gather values."""
+        self._post({"error": why})
+
+    def _post(self, answer: dict[str, Any]) -> None:
+        self.client.key_value_set(f"atlas/{self.rounds + 1}/{self.number}", json.dumps(answer))
+
+    def stops_too(self, why: str) -> str:
+        """What a user is told on the hosts that stop because another did."""
+        return (
+            f"{why}, so host {self.number} stops, too; `atlas resume` goes on from the last checkpoint, on as many "
+            "hosts as there are"
+        )
 
     def __enter__(self) -> "Team":
-        if self.size > 1:
-            threading.Thread(target=self._watch, daemon=True).start()
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Leave together; who leaves early says why, and does not wait for the others."""
-        if self.size == 1:
-            return
+        """Leave together; a process that fails tells the others why."""
         if error is None:
-            self.everyone("done")
-        else:
-            if isinstance(error, jax.errors.JaxRuntimeError):  # perhaps because somebody is gone: the watch knows
-                time.sleep(LOST + 2 * BEAT)
-            self.client.key_value_set(f"atlas/left/{self.number}", _first_line(error))
-            atexit.register(os._exit, FAILED)  # before JAX waits for those who will not come
-        self.left.set()
+            self.barrier()
+        elif self.size > 1:
+            import jax
 
-    def _watch(self) -> None:
-        """Give signs of life, and end this process when another gives none."""
-        seen: dict[int, tuple[str, float]] = {}
-        count = 0
-        while not self.left.wait(BEAT):
-            count += 1
-            try:
-                self.client.key_value_set(f"atlas/alive/{self.number}", str(count), allow_overwrite=True)
-                for number in set(range(self.size)) - {self.number}:
-                    self._look_after(number, seen)
-            except Exception as error:
-                if not self.left.is_set():
-                    self.give_up(f"the coordinator on host 0 is gone ({_first_line(error)})")
-
-    def _look_after(self, number: int, seen: dict[int, tuple[str, float]]) -> None:
-        why = self._read(f"atlas/left/{number}")
-        if why is not None:
-            self.give_up(f"host {number} stopped: {why}")
-        beat = self._read(f"atlas/alive/{number}") or ""
-        if number not in seen or seen[number][0] != beat:
-            seen[number] = (beat, time.monotonic())
-        elif time.monotonic() - seen[number][1] > LOST:
-            self.give_up(f"host {number} is gone (no sign of life for {LOST:.0f} s)")
-
-    def _read(self, key: str) -> str | None:
-        try:
-            return str(self.client.key_value_try_get(key))
-        except Exception as error:
-            if "NOT_FOUND" in str(error):
-                return None
-            raise
-
-    def give_up(self, why: str) -> NoReturn:
-        """End this process at once, wherever it is: the others cannot be waited for."""
-        sentence = (
-            f"atlas: {why}, so host {self.number} stops, too; `atlas resume` goes on from the last checkpoint, on as "
-            "many hosts as there are\n"
-        )
-        os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, sentence.encode())  # no lock that may be held
-        os._exit(FAILED)
+            with suppress(jax.errors.JaxRuntimeError):
+                self.abort(first_line(error))
+            if isinstance(error, jax.errors.JaxRuntimeError):
+                time.sleep(LOST)  # perhaps an exchange failed because a process is gone: then JAX ends this one, too
 
 
 def join(hosts: Hosts) -> Team:
-    """Find the others, if there are any. Must come before anything is computed."""
+    """Find the other processes, if there are any. Must come before anything is computed."""
+    hosts.check()
+    if hosts.several:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        witness = Witness()  # before JAX is imported, which warns of processes that are started later
+    import jax
+
     settings: Any = jax.config
     if hosts.devices is not None:  # more than one on a CPU must be asked for before JAX starts
         settings.update("jax_num_cpu_devices", hosts.devices)
     if not hosts.several:
         return Team()
-    settings.update("jax_enable_preemption_service", False)  # signals are seen to by the run
-    team = Team()
+    settings.update("jax_enable_preemption_service", False)  # signals are the run's business
     try:
-        with _last_word(team):
-            jax.distributed.initialize(
-                hosts.coordinator,
-                hosts.num_hosts,
-                hosts.host_id,
-                shutdown_timeout_seconds=30,
-                initialization_timeout=PATIENCE,
-            )
+        jax.distributed.initialize(
+            hosts.coordinator,
+            hosts.num_hosts,
+            hosts.host_id,
+            initialization_timeout=PATIENCE,
+            heartbeat_timeout_seconds=LOST,
+            shutdown_timeout_seconds=30,
+        )
     except Exception as error:
-        raise AtlasError(f"the hosts did not find each other: {_first_line(error)}") from error
-    team.number, team.size, team.client = jax.process_index(), jax.process_count(), distributed.global_state.client
+        raise AtlasError(f"the hosts did not find each other: {first_line(error)}") from error
+    from jax._src import distributed  # JAX has no public name for its key-value store
+
+    team = Team(jax.process_index(), jax.process_count(), distributed.global_state.client, witness)
+    witness.told(f"atlas: {team.stops_too('another host is gone')}")
     return team
 
 
-@contextmanager
-def _last_word(team: Team) -> Iterator[None]:
-    """A process that lost its coordinator is ended by JAX, deep inside: say why before that.
+class Witness:
+    """A small process that says a sentence if this one is aborted.
 
-    JAX would call whom it is told to; some versions fail in doing so and abort, which is caught here as well.
+    JAX ends a process that has lost another with SIGABRT, from a thread of its own: no Python runs in between, and the
+    callback that JAX has for this cannot be called from Python (`std::bad_cast`). But Python's own handler passes the
+    number of a signal through the wakeup descriptor at once, whatever thread it arrives in.
     """
 
-    def say(*_: Any) -> None:
-        team.give_up("host 0, which coordinates, is gone")
+    PROGRAM = """
+import signal, sys
+told = sys.stdin.buffer.read()
+if signal.SIGABRT in told:
+    sys.stderr.write(told.translate(None, bytes(range(32))).decode() + "\\n")
+"""
 
-    _ON_ABORT.append(ctypes.CFUNCTYPE(None, ctypes.c_int)(say))  # kept: it must outlive this function
-    system = ctypes.CDLL(None)
-    system.signal.argtypes = [ctypes.c_int, ctypes.c_void_p]
-    system.signal(signal.SIGABRT, ctypes.cast(_ON_ABORT[-1], ctypes.c_void_p))
-    library: Any = distributed._jax
-    real = library.get_distributed_runtime_client
-    library.get_distributed_runtime_client = partial(real, missed_heartbeat_callback=say)
-    try:
-        yield
-    finally:
-        library.get_distributed_runtime_client = real
+    def __init__(self) -> None:
+        command = [sys.executable, "-S", "-c", self.PROGRAM]
+        # In a session of its own, or Ctrl-C would reach it.
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+        )
 
-
-_ON_ABORT: list[Any] = []
-
-
-def layout(hosts: Hosts) -> Layout:
-    """The devices that take part, on all hosts."""
-    here = jax.local_devices()
-    platform = here[0].platform
-    devices = hosts.devices or (1 if platform == "cpu" else len(here))
-    if devices > len(here):
-        raise AtlasError(f"--devices {devices} is not allowed: this host has {len(here)} ({platform})")
-    return ALONE if devices * jax.process_count() == 1 else Layout(mesh_of(devices))
+    def told(self, sentence: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(sentence.encode())
+        self.process.stdin.flush()
+        os.set_blocking(self.process.stdin.fileno(), False)
+        signal.signal(signal.SIGABRT, lambda *_: None)
+        signal.set_wakeup_fd(self.process.stdin.fileno(), warn_on_full_buffer=False)
 
 
-def same_settings(team: Team, config: Config) -> None:
-    """Fail unless every host was started with the same settings."""
-    said = team.everyone(dump(config))
-    for number, text in enumerate(said):
-        for mine, theirs in zip(said[0].splitlines(), text.splitlines(), strict=False):
-            if mine != theirs:
-                raise AtlasError(f"host {number} has other settings than host 0: {theirs.strip()} (not {mine.strip()})")
-
-
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The beginning of an error's message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:160]

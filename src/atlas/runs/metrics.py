@@ -24,7 +24,7 @@ class Sink(Protocol):
 
 
 class JsonLines:
-    """The run's own metrics file. What lies beyond `iteration` is forgotten: it is about to be lived again."""
+    """The run's own metrics file. On resume, records after `iteration` are dropped."""
 
     def __init__(self, path: Path, iteration: int | None = None) -> None:
         if iteration is not None and path.exists():
@@ -46,7 +46,7 @@ class TensorBoard:
     """Every number as a scalar over env steps."""
 
     def __init__(self, folder: Path) -> None:
-        self.writer = _extra("tensorboardX", "tensorboard").SummaryWriter(str(folder))
+        self.writer = extra("tensorboardX", "--tensorboard", "tensorboard").SummaryWriter(str(folder))
 
     def write(self, record: Record) -> None:
         for name, value in flat(record):
@@ -60,7 +60,7 @@ class WeightsAndBiases:
     """Every number as a metric over env steps; works offline with WANDB_MODE=offline."""
 
     def __init__(self, folder: Path, name: str, config: dict[str, Any]) -> None:
-        wandb = _extra("wandb", "wandb")
+        wandb = extra("wandb", "--wandb", "wandb")
         self.run = wandb.init(project="atlas", name=name, dir=str(folder), config=config, resume="allow")
 
     def write(self, record: Record) -> None:
@@ -70,11 +70,12 @@ class WeightsAndBiases:
         self.run.finish()
 
 
-def _extra(module: str, extra: str) -> Any:
+def extra(module: str, what: str, name: str) -> Any:
+    """A package that only some people need; `name` is that of the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise AtlasError(f"--{extra} needs a package that is not installed: pip install 'atlas-ued[{extra}]'") from None
+        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 def flat(record: Record, prefix: str = "") -> Iterator[tuple[str, float]]:
@@ -87,7 +88,7 @@ def flat(record: Record, prefix: str = "") -> Iterator[tuple[str, float]]:
 
 
 def read(path: Path) -> list[Record]:
-    """All whole records of a metrics file; the half-written line that a crash leaves behind is passed over."""
+    """All whole records of a metrics file; the half-written line that a crash leaves behind is skipped."""
     records = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:

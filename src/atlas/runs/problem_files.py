@@ -8,9 +8,9 @@ from typing import Any, Final
 import jax
 import yaml
 
+from atlas.documents import Document, read_documents
 from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
 from atlas.errors import AtlasError, LevelTextError, nearest
-from atlas.runs.documents import Document, read_documents
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
 from atlas.tasks.formats import TASK_KEYS, format_task, parse_task

@@ -2,7 +2,6 @@
 
 import io
 import sys
-from pathlib import Path
 from typing import Any, Final
 
 import jax
@@ -20,8 +19,6 @@ EXAMPLES: Final = 48
 """Problems kept in a snapshot."""
 CARDS: Final = 12
 """Problems on its picture."""
-LATEST: Final = "latest.png"
-FOLDERS: Final = ("snapshots", "policies", "gallery")
 
 
 class Snapshots:
@@ -36,48 +33,30 @@ class Snapshots:
         seen = self.observer.look(moment.state.teacher, moment.iteration)
         record = self.observer.measure(seen, moment.iteration)
         when = {"iteration": moment.iteration, "steps": moment.steps, "seconds": round(moment.seconds, 3)}
-        save_parameters(self.folder.policies / f"{stem(moment.iteration)}.npz", moment.state.params, when)
+        save_parameters(self.folder.snapshot("policies", moment.iteration), moment.state.params, when)
         if len(seen):
             some = examples(seen, moment.iteration, EXAMPLES)
-            facts = self._facts(some)
-            self._keep(some, facts, when)
+            facts = tell(some, self.observer)
+            settings = {**when, "config": to_plain(self.config), "examples": facts}
+            names = [f"problem-{fact['number']}" for fact in facts]
+            # A buffer holds a problem under one number only, but files insist that no two names are alike.
+            names = [name if names.index(name) == i else f"{name}-{i}" for i, name in enumerate(names)]
+            path = self.folder.snapshot("snapshots", moment.iteration)
+            save_bulk(some.problems, path, settings, self.config.run.seed, names, notes=list(map(note, facts)))
             self._draw(some, facts, when)
         return record
-
-    def _facts(self, some: Curriculum) -> list[dict[str, Any]]:
-        """What is known of each example, as plain values."""
-        lineages = [jax.tree.map(lambda x, i=i: x[i], some.lineage) for i in range(len(some))]
-        return [
-            {
-                "number": int(lineage.number),
-                "probability": float(some.probability[i]),
-                "score": float(some.score[i]),
-                "attempts": int(some.attempts[i]),
-                "solves": int(some.solves[i]),
-                "generation": int(lineage.generation),
-                "edits": self.observer.tell_edits(lineage),
-                "parent": int(lineage.parent),
-            }
-            for i, lineage in enumerate(lineages)
-        ]
-
-    def _keep(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
-        settings = {**when, "config": to_plain(self.config), "examples": facts}
-        path = self.folder.snapshots / f"{stem(when['iteration'])}.npz"
-        names = [f"problem-{fact['number']}" for fact in facts]
-        save_bulk(some.problems, path, settings, self.config.run.seed, _distinct(names), notes=list(map(note, facts)))
 
     def _draw(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
         """A picture that fails is told of once, and training goes on without it."""
         try:
-            from atlas.show.media import contact_sheet
+            from atlas.show.media import contact_sheet  # training loads no pictures before there is one to draw
 
             chosen = spread(len(some), CARDS)
             sheet = contact_sheet(some.rows(chosen).problems, [facts[i] for i in chosen], when)
             buffer = io.BytesIO()
             sheet.save(buffer, "PNG")  # not optimised: a quarter of a second saves two percent of the file
-            for name in (stem(when["iteration"]) + ".png", LATEST):
-                write_whole(self.folder.gallery / name, buffer.getvalue())
+            for path in (self.folder.snapshot("gallery", when["iteration"]), self.folder.latest_picture):
+                write_whole(path, buffer.getvalue())
         except Exception as error:
             reason = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
             complaint = f"the gallery could not be drawn ({reason}); training goes on"
@@ -86,14 +65,27 @@ class Snapshots:
             self.complaint = complaint
 
 
-def stem(iteration: int) -> str:
-    """The name of a snapshot's files, which sort by time."""
-    return f"{iteration:09d}"
-
-
 def spread(count: int, wanted: int) -> np.ndarray:
     """Places evenly over a list, the first and the last among them."""
     return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(int))
+
+
+def tell(some: Curriculum, observer: Observer) -> list[dict[str, Any]]:
+    """What is known of each example, as plain values."""
+    lineages = [jax.tree.map(lambda x, i=i: x[i], some.lineage) for i in range(len(some))]
+    return [
+        {
+            "number": int(lineage.number),
+            "probability": float(some.probability[i]),
+            "score": float(some.score[i]),
+            "attempts": int(some.attempts[i]),
+            "solves": int(some.solves[i]),
+            "generation": int(lineage.generation),
+            "edits": observer.tell_edits(lineage),
+            "parent": int(lineage.parent),
+        }
+        for i, lineage in enumerate(lineages)
+    ]
 
 
 def note(fact: dict[str, Any]) -> str:
@@ -102,22 +94,3 @@ def note(fact: dict[str, Any]) -> str:
     return (
         f"Replayed with probability {fact['probability']:.2%}; {played}; score {fact['score']:.3g}; {ancestry(fact)}."
     )
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """No two alike: a buffer may hold a problem under one number only, but files insist."""
-    return [name if names.index(name) == place else f"{name}-{place}" for place, name in enumerate(names)]
-
-
-def forget_after(folder: RunFolder, iteration: int) -> None:
-    """Remove the snapshots beyond an iteration: they are about to be taken again."""
-    for name in FOLDERS:
-        for path in (folder.path / name).glob("*"):
-            if path.stem.isdigit() and int(path.stem) > iteration:
-                path.unlink()
-
-
-def latest_picture(folder: Path) -> Path | None:
-    """The last contact sheet of a run, if there is one."""
-    path = folder / "gallery" / LATEST
-    return path if path.exists() else None

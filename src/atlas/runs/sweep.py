@@ -1,7 +1,19 @@
-"""Search over settings with Optuna: every trial is a run, judged by the held-out problems it solves at the end."""
+"""Sweeps: many runs from one file, a grid of presets, seeds and settings, or a search with Optuna. No JAX here.
+
+    about: what it is for
+    runs:
+      - presets: [paper-plr, paper-accel]
+        seeds: [0, 1, 2, 3, 4]
+        settings: {student.ppo.entropy: [0.0, 0.01]}     # a list: one run for each
+
+Optional sections: `slurm` (what submitit is told), `search` (settings and ranges for Optuna, instead of `runs`).
+
+Each run has a process and a folder of its own. The folders are all there is to remember: one with a summary is done,
+one with checkpoints is resumed, and everything else starts anew. So the same command, given again, goes on where it was
+stopped and tries again what failed.
+"""
 
 import contextlib
-import importlib
 import itertools
 import json
 import subprocess
@@ -18,17 +30,12 @@ from atlas.config import Config
 from atlas.errors import AtlasError, nearest
 from atlas.presets import preset
 from atlas.runs.folder import RunFolder
+from atlas.runs.metrics import extra
 from atlas.settings import dump, from_plain, load, show, to_plain
 
-# Sweeps as files: which presets, with which seeds and settings. No JAX here.
-#
-#     about: what it is for
-#     runs:
-#       - presets: [paper-plr, paper-accel]
-#         seeds: [0, 1, 2, 3, 4]
-#         settings: {student.ppo.entropy: [0.0, 0.01]}     # a list: one run for each
-#
-# Optional sections: `slurm` (what submitit is told), `search` (settings and ranges for Optuna, instead of `runs`).
+LOGS: Final = "logs"
+WAIT: Final = 0.2
+"""Seconds between looks at the runs that are going on."""
 
 
 @dataclass(frozen=True)
@@ -75,17 +82,21 @@ def read_sweep(path: Path) -> Sweep:
     except yaml.YAMLError as error:
         raise AtlasError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from None
     try:
-        _known(plain, ("about", "runs", "search", "slurm"), "a sweep")
+        _require_known(plain, ("about", "runs", "search", "slurm"), "a sweep")
         if ("runs" in plain) == ("search" in plain):
             raise AtlasError("either `runs` or `search` is needed")
-        runs = tuple(_distinct(run for grid in plain.get("runs", []) for run in _expand(grid)))
-        search = _search(plain["search"]) if "search" in plain else None
-        return Sweep(path.stem, str(plain.get("about", "")), runs, search, dict(plain.get("slurm") or {}))
+        runs = [run for grid in plain.get("runs", []) for run in _expand(grid)]
+        names = [run.name for run in runs]
+        for name in names:
+            if names.count(name) > 1:
+                raise AtlasError(f"two runs would be kept under the same name, {name}")
+        search = _read_search(plain["search"]) if "search" in plain else None
+        return Sweep(path.stem, str(plain.get("about", "")), tuple(runs), search, dict(plain.get("slurm") or {}))
     except AtlasError as error:
         raise AtlasError(f"{path}: {error}") from None
 
 
-def _known(plain: Any, names: tuple[str, ...], what: str) -> None:
+def _require_known(plain: Any, names: tuple[str, ...], what: str) -> None:
     if not isinstance(plain, dict):
         raise AtlasError(f"{what} needs keys: {', '.join(names)}")
     for key in plain:
@@ -96,33 +107,36 @@ def _known(plain: Any, names: tuple[str, ...], what: str) -> None:
 
 def _expand(grid: Any) -> Iterator[Planned]:
     """All combinations."""
-    _known(grid, ("presets", "seeds", "settings"), "an entry of `runs`")
-    settings = {key: _list(values) for key, values in (grid.get("settings") or {}).items()}
-    for name in _list(grid.get("presets", [])) or _missing("presets"):
+
+    def listed(values: Any) -> list[Any]:
+        return values if isinstance(values, list) else [values]
+
+    _require_known(grid, ("presets", "seeds", "settings"), "an entry of `runs`")
+    settings = {key: listed(values) for key, values in (grid.get("settings") or {}).items()}
+    presets = listed(grid.get("presets", []))
+    if not presets:
+        raise AtlasError("`presets` is needed in each entry of `runs`")
+    for name in presets:
         for values in itertools.product(*settings.values()):
             chosen = dict(zip(settings, values, strict=True))
             several = {key: value for key, value in chosen.items() if len(settings[key]) > 1}
             words = [f"{key.rsplit('.', 1)[-1]}={show(value)}" for key, value in several.items()]
-            for seed in _list(grid.get("seeds", 0)):
+            for seed in listed(grid.get("seeds", 0)):
                 config = changed(named(str(name)), {**chosen, "run.seed": seed})
                 yield Planned(" ".join([Path(str(name)).stem, *words]), seed, config)
 
 
-def _missing(key: str) -> list[Any]:
-    raise AtlasError(f"`{key}` is needed in each entry of `runs`")
-
-
-def _list(values: Any) -> list[Any]:
-    return values if isinstance(values, list) else [values]
-
-
-def _distinct(runs: Iterator[Planned]) -> Iterator[Planned]:
-    seen: set[str] = set()
-    for run in runs:
-        if run.name in seen:
-            raise AtlasError(f"two runs would be kept under the same name, {run.name}")
-        seen.add(run.name)
-        yield run
+def _read_search(plain: Any) -> Search:
+    _require_known(plain, ("preset", "trials", "seed", "settings"), "`search`")
+    search = Search(
+        str(plain.get("preset", "")), int(plain.get("trials", 20)), int(plain.get("seed", 0)), plain["settings"]
+    )
+    for key, space in search.settings.items():
+        _require_known(space, ("low", "high", "log", "choices"), f"the range of {key}")
+        if ("choices" in space) == ("low" in space and "high" in space):
+            raise AtlasError(f"{key} needs either low and high, or choices")
+        changed(named(search.preset), {key: space["choices"][0] if "choices" in space else space["low"]})
+    return search
 
 
 def named(name: str) -> Config:
@@ -132,6 +146,11 @@ def named(name: str) -> Config:
 
 def changed(config: Config, settings: dict[str, Any]) -> Config:
     """A config with some settings changed, by their full names."""
+
+    def keys(plain: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        for key, value in plain.items():
+            yield from keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [prefix + key]
+
     plain = to_plain(config)
     for key, value in settings.items():
         *sections, last = key.split(".")
@@ -139,40 +158,9 @@ def changed(config: Config, settings: dict[str, Any]) -> Config:
         for name in sections:
             section = section.get(name) if isinstance(section, dict) else None
         if not isinstance(section, dict) or last not in section:
-            raise AtlasError(f"{key} is not a setting of this preset{nearest(key, _keys(plain))}")
+            raise AtlasError(f"{key} is not a setting of this preset{nearest(key, keys(plain))}")
         section[last] = value
     return from_plain(Config, plain)
-
-
-def _keys(plain: dict[str, Any], prefix: str = "") -> list[str]:
-    return [
-        name
-        for key, value in plain.items()
-        for name in (_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [prefix + key])
-    ]
-
-
-def _search(plain: Any) -> Search:
-    _known(plain, ("preset", "trials", "seed", "settings"), "`search`")
-    search = Search(
-        str(plain.get("preset", "")), int(plain.get("trials", 20)), int(plain.get("seed", 0)), plain["settings"]
-    )
-    for key, space in search.settings.items():
-        _known(space, ("low", "high", "log", "choices"), f"the range of {key}")
-        if ("choices" in space) == ("low" in space and "high" in space):
-            raise AtlasError(f"{key} needs either low and high, or choices")
-        changed(named(search.preset), {key: space["choices"][0] if "choices" in space else space["low"]})
-    return search
-
-
-# Carry a sweep out: each run in a process and a folder of its own, a few at a time.
-#
-# The folders are all there is to remember: one with a summary is done, one with checkpoints is resumed, and everything
-# else starts anew. So the same command, given again, goes on where it was stopped and tries again what failed.
-
-LOGS: Final = "logs"
-WAIT: Final = 0.2
-Status = Literal["done", "begun", "new"]
 
 
 @dataclass(frozen=True)
@@ -193,7 +181,7 @@ class Job:
             return None if told["stopped"] else told
         return None
 
-    def status(self) -> Status:
+    def status(self) -> Literal["done", "begun", "new"]:
         """How far it has come."""
         kept = RunFolder(self.folder)
         if kept.is_run() and kept.config_file.read_text() != dump(self.planned.config):
@@ -208,7 +196,7 @@ class Job:
         start = [sys.executable, "-m", "atlas"]
         if self.status() == "begun":
             return [*start, "resume", str(self.folder), "--json"]
-        settings = self.folder.parent / LOGS / f"{self.folder.name}.yaml"
+        settings = self.log.with_suffix(".yaml")
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(dump(self.planned.config))
         return [*start, "train", str(settings), "--folder", str(self.folder), "--overwrite", "--json"]
@@ -244,8 +232,13 @@ class Local:
                     self._start(waiting.pop(0))
                 waiting += self._collect()
                 time.sleep(WAIT)
-        finally:
-            self._stop()
+        finally:  # ask what still runs to save and stop, and wait for it
+            for process in self.running.values():
+                with contextlib.suppress(ProcessLookupError):
+                    process.terminate()
+            for process in self.running.values():
+                process.wait()
+            self.running.clear()
         return [job for job, count in self.failures.items() if count > self.retries]
 
     def _start(self, job: Job) -> None:
@@ -259,7 +252,7 @@ class Local:
         self.tell(f"{job.folder.name}: {'goes on' if 'resume' in command else 'starts'}")
 
     def _collect(self) -> list[Job]:
-        """Look who has ended. Returns those to be tried again."""
+        """See which have ended. Returns those to be tried again."""
         again = []
         for job in [job for job, process in self.running.items() if process.poll() is not None]:
             code = self.running.pop(job).returncode
@@ -273,31 +266,13 @@ class Local:
             again += [] if last else [job]
         return again
 
-    def _stop(self) -> None:
-        """Ask what still runs to save and stop, and wait for it."""
-        for process in self.running.values():
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-        for process in self.running.values():
-            process.wait()
-        self.running.clear()
-
 
 def on_slurm(jobs: Sequence[Job], folder: Path, parallel: int, settings: dict[str, Any]) -> list[str]:
     """Hand what is not done to SLURM, one job a run. Returns their numbers; nobody waits for them."""
-    submitit = extra("submitit", "--slurm", "slurm")
-    executor = submitit.AutoExecutor(folder=str(folder / LOGS / "slurm"))
+    executor = extra("submitit", "--slurm", "slurm").AutoExecutor(folder=str(folder / LOGS / "slurm"))
     executor.update_parameters(name=folder.name, slurm_array_parallelism=parallel, **settings)
     left = [job for job in jobs if job.status() != "done"]
     return [str(handed.job_id) for handed in executor.map_array(execute, left)] if left else []
-
-
-def extra(module: str, what: str, name: str) -> Any:
-    """A package that not everybody has."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 def execute(job: Job) -> None:
@@ -305,55 +280,39 @@ def execute(job: Job) -> None:
     subprocess.run(job.command(), check=True)
 
 
-def results(jobs: Sequence[Job], failed: Sequence[Job] = ()) -> list[dict[str, Any]]:
-    """One row for each experiment: its seeds taken together."""
-    rows: dict[str, list[Job]] = {}
-    for job in jobs:
-        rows.setdefault(job.planned.experiment, []).append(job)
-    return [_row(experiment, together, failed) for experiment, together in rows.items()]
-
-
-def _row(experiment: str, jobs: list[Job], failed: Sequence[Job]) -> dict[str, Any]:
-    done = [summary for job in jobs if (summary := job.summary()) is not None]
-    rates = [summary["after"]["all"] for summary in done]
-    return {
-        "experiment": experiment,
-        "runs": len(jobs),
-        "done": len(done),
-        "failed": sum(job in failed for job in jobs),
-        "steps": max((summary["steps"] for summary in done), default=0),
-        "mean": sum(rates) / len(rates) if rates else None,
-        "lowest": min(rates, default=None),
-        "highest": max(rates, default=None),
-    }
-
-
-# Search over settings with Optuna: every trial is a run, judged by the held-out problems it solves at the end.
-
-STUDY = "study.db"
-
-
 def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
-    """All trials, those of an earlier call included; as many at a time as run in parallel."""
+    """All trials of a search, judged by the held-out problems solved at the end; those of an earlier call included."""
     optuna = extra("optuna", "a search", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder.mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(
-        study_name=folder.name,
-        storage=f"sqlite:///{folder / STUDY}",
-        direction="maximize",
-        load_if_exists=True,
+        study_name=folder.name, storage=f"sqlite:///{folder / 'study.db'}", direction="maximize", load_if_exists=True
     )
     study.sampler = optuna.samplers.TPESampler(seed=wanted.seed + len(study.trials))  # resumed, it draws others
-    unfinished = [trial for trial in study.trials if not trial.state.is_finished()]
-    _go_on(study, wanted, folder, local, [(trial.number, trial.params) for trial in unfinished])
+
+    def job_of(number: int, settings: dict[str, Any]) -> Job:
+        config = changed(named(wanted.preset), {**settings, "run.seed": wanted.seed})
+        shown = {key: f"{value:.3g}" if isinstance(value, float) else value for key, value in settings.items()}
+        words = ", ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in shown.items())
+        return Job(Planned(f"trial {number}: {words}", wanted.seed, config), folder / f"trial-{number:04d}")
+
+    def carry_out(trials: dict[int, dict[str, Any]]) -> None:
+        jobs = {number: job_of(number, settings) for number, settings in trials.items()}
+        local.run(list(jobs.values()))
+        for number, job in jobs.items():
+            if (summary := job.summary()) is None:
+                study.tell(number, state=optuna.trial.TrialState.FAIL)
+            else:
+                study.tell(number, summary["after"]["all"])
+
+    carry_out({trial.number: trial.params for trial in study.trials if not trial.state.is_finished()})
     while (left := wanted.trials - len(study.trials)) > 0:
         asked = [study.ask() for _ in range(min(left, local.parallel))]
-        _go_on(study, wanted, folder, local, [(trial.number, _draw(trial, wanted)) for trial in asked])
-    return [_job(wanted, folder, trial.number, trial.params) for trial in study.trials]
+        carry_out({trial.number: _suggested(trial, wanted) for trial in asked})
+    return [job_of(trial.number, trial.params) for trial in study.trials]
 
 
-def _draw(trial: Any, wanted: Search) -> dict[str, Any]:
+def _suggested(trial: Any, wanted: Search) -> dict[str, Any]:
     """The settings of a trial."""
     chosen: dict[str, Any] = {}
     for key, space in wanted.settings.items():
@@ -367,22 +326,23 @@ def _draw(trial: Any, wanted: Search) -> dict[str, Any]:
     return chosen
 
 
-def _job(wanted: Search, folder: Path, number: int, settings: dict[str, Any]) -> Job:
-    config = changed(named(wanted.preset), {**settings, "run.seed": wanted.seed})
-    words = ", ".join(
-        f"{key.rsplit('.', 1)[-1]}={value:.3g}" if isinstance(value, float) else f"{key.rsplit('.', 1)[-1]}={value}"
-        for key, value in settings.items()
-    )
-    return Job(Planned(f"trial {number}: {words}", wanted.seed, config), folder / f"trial-{number:04d}")
-
-
-def _go_on(study: Any, wanted: Search, folder: Path, local: Local, trials: list[tuple[int, dict[str, Any]]]) -> None:
-    """Run some trials and tell the study how they went; one that failed is told as such."""
-    jobs = {number: _job(wanted, folder, number, settings) for number, settings in trials}
-    local.run(list(jobs.values()))
-    for number, job in jobs.items():
-        summary = job.summary()
-        if summary is None:
-            study.tell(number, state=extra("optuna", "a search", "search").trial.TrialState.FAIL)
-        else:
-            study.tell(number, summary["after"]["all"])
+def results(jobs: Sequence[Job], failed: Sequence[Job] = ()) -> list[dict[str, Any]]:
+    """One row for each experiment: its seeds taken together."""
+    rows = []
+    for experiment in dict.fromkeys(job.planned.experiment for job in jobs):
+        together = [job for job in jobs if job.planned.experiment == experiment]
+        done = [summary for job in together if (summary := job.summary()) is not None]
+        rates = [summary["after"]["all"] for summary in done]
+        rows.append(
+            {
+                "experiment": experiment,
+                "runs": len(together),
+                "done": len(done),
+                "failed": sum(job in failed for job in together),
+                "steps": max((summary["steps"] for summary in done), default=0),
+                "mean": sum(rates) / len(rates) if rates else None,
+                "lowest": min(rates, default=None),
+                "highest": max(rates, default=None),
+            }
+        )
+    return rows

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.runs.display import clock, short
 from atlas.runs.store import write_whole
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas, problem
@@ -39,6 +38,7 @@ from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.packed import unpack
 from atlas.types import Level, Problem
+from atlas.words import clock, short
 
 if TYPE_CHECKING:
     from PIL.Image import Image

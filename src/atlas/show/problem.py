@@ -104,7 +104,7 @@ def overview(subjects: Sequence[Subject]) -> Table:
         words, states = "", ""
         if task is not None:
             words = explain(task, vocabulary_of(name_for(level)))
-            states = str(sum(len(machine.outcomes) for machine in task.machines))
+            states = str(sum(len(machine.states) for machine in task.machines))
         columns = surface_for(level).overview(level).values()
         table.add_row(str(number), escape(about.name), *columns, states, escape(words))
     return table

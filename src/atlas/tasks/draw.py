@@ -68,8 +68,7 @@ def _shown(machine: Machine, edge: Edge) -> Sequence[int]:
 
 def _reward(machine: Machine, edge: Edge, is_root: bool) -> str:
     """`+0.5` where the reward is not the usual one: 1 into the root's acceptance, else 0."""
-    usual = float(is_root and machine.outcomes[edge.target] == ACCEPTED)
-    return "" if edge.reward == usual else f"{np.float32(edge.reward):+g}"
+    return "" if edge.reward == machine.usual_reward(edge, is_root) else f"{np.float32(edge.reward):+g}"
 
 
 def _root_first(task: Task) -> list[int]:
@@ -106,8 +105,9 @@ def _machine_drawing(
 ) -> Drawing:
     words = Words(vocabulary)
     labels = [_label(machine, edge, vocabulary, words, signs, is_root) for edge in machine.edges]
-    links = [(edge.source, edge.target) for edge in machine.edges]
-    layout = arrange(len(machine.outcomes), links, [label.size for label in labels])
+    place = {u: n for n, u in enumerate(machine.states)}
+    links = [(place[edge.source], place[edge.target]) for edge in machine.edges]
+    layout = arrange(len(place), links, [label.size for label in labels])
     shapes: list[Shape] = []
     for (source, target), route in zip(links, layout.routes, strict=True):
         if source == target:
@@ -120,12 +120,13 @@ def _machine_drawing(
         shapes.append(Group(label.shapes, (x - label.size[0] / 2, y - label.size[1] / 2)))
     x, y = layout.nodes[0]
     shapes += _arrow([(x - RADIUS - 16, y), (x - RADIUS, y)])
-    for u, outcome in enumerate(machine.outcomes):
+    for u, centre in zip(machine.states, layout.nodes, strict=True):
+        outcome = machine.outcomes[u]
         colour = {ACCEPTED: GOOD, REJECTED: BAD}.get(outcome, INK)
         lit = u == current
-        disc = Circle(layout.nodes[u], RADIUS, fill=LIT if lit else PAGE, stroke=colour, width=3.5 if lit else 1.8)
-        ring = (Circle(layout.nodes[u], RADIUS - 4, stroke=colour),) if outcome != RUNNING else ()
-        name = Text(layout.nodes[u], machine.name(u), 12, colour, lit or outcome != RUNNING, "middle")
+        disc = Circle(centre, RADIUS, fill=LIT if lit else PAGE, stroke=colour, width=3.5 if lit else 1.8)
+        ring = (Circle(centre, RADIUS - 4, stroke=colour),) if outcome != RUNNING else ()
+        name = Text(centre, machine.name(u), 12, colour, lit or outcome != RUNNING, "middle")
         meaning = {ACCEPTED: "accepting", REJECTED: "rejecting"}.get(outcome, "initial" if u == 0 else "running")
         shapes.append(Group((disc, *ring, name), title=f"{machine.name(u)}: {meaning}" + ", current" * lit))
     return Drawing((Group(tuple(shapes), (16, 2)),), (layout.size[0] + 18, layout.size[1] + 4))
@@ -301,9 +302,9 @@ def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None) -
         machine = task.machines[m]
         if not task.is_flat:
             lines.append(TerminalText(machine_name(m) + " (root)" * (m == task.root), "bold"))
-        width = max(len(machine.name(u)) for u in range(len(machine.outcomes)))
-        for u, outcome in enumerate(machine.outcomes):
-            edges, here = machine.leaving[u], current == (m, u)
+        width = max(len(machine.name(u)) for u in machine.states)
+        for u in machine.states:
+            edges, outcome, here = machine.leaving[u], machine.outcomes[u], current == (m, u)
             if not edges and outcome in _MARKS and u != 0 and not here:
                 continue
             lead = TerminalText("▶ " if here else "→ " if u == 0 else "  ")

@@ -98,23 +98,6 @@ class Words:
         return base + (" while " + " and ".join(map(self.doing, dict.fromkeys(rest))) if rest else "")
 
 
-def hidden_negations(machine: Machine, u: int) -> set[int]:
-    """Literals that only keep the edges of a state apart: negations of what is asked for on its other edges."""
-    literals = {x for edge in machine.leaving[u] for x in edge.literals}
-    return {-x for x in literals if x > 0 and -x in literals}
-
-
-def shown_literals(machine: Machine, edge: Edge) -> list[int]:
-    """The literals of a guard without those that only keep it apart from its siblings."""
-    hidden = hidden_negations(machine, edge.source)
-    return [x for x in edge.literals if x not in hidden] or list(edge.literals)
-
-
-def reward_words(machine: Machine, edge: Edge, is_root: bool) -> str:
-    """`+0.5` where the reward is not the usual one."""
-    return "" if edge.reward == machine.usual_reward(edge, is_root) else f"{np.float32(edge.reward):+g}"
-
-
 # Sentences. A machine is cut where all its paths meet; each block between two cuts is one phrase. Where the words might
 # say another machine, `explain` reads them back.
 

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 import yaml
 
+from atlas.documents import Document, read_documents
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.text import ARROWS, OBJECT_LETTERS, Agent, make_level
 from atlas.errors import AtlasError, LevelTextError
-from atlas.runs.documents import Document, read_documents
 
 LEVEL_KEYS: Final = ("obj_grid", "col_grid")
 POCKET_KEYS: Final = ("obj_pocket", "col_pocket")

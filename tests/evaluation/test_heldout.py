@@ -13,8 +13,8 @@ from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
-from atlas.evaluation import sets as files
 from atlas.evaluation.sets import Exam, held_out
+from atlas.evaluation.statistics import SolveRates
 from atlas.runs.problem_files import load
 
 PER_SIZE = 9
@@ -63,8 +63,9 @@ def test_an_exam_tells_rates_by_rooms(chosen):
     exam = Exam(made, chosen)
     params = made.student.init(jax.random.key(0))
     rates = exam.rates(params, 3)
-    assert set(rates) == {"all", "rooms_1", "rooms_2"}
-    assert rates["all"] == pytest.approx((rates["rooms_1"] + rates["rooms_2"]) / 2)
+    assert set(rates.plain()) == {"all", "rooms_1", "rooms_2"}
+    assert rates.all == pytest.approx(sum(rates.by["rooms"].values()) / 2)
+    assert SolveRates.read(rates.plain()) == rates
     assert exam.rates(params, 3) == rates
 
 
@@ -73,7 +74,7 @@ def counted(monkeypatch, tmp_path, chosen):
     """A cache of its own, and how often problems were drawn."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     calls = []
-    monkeypatch.setattr(files, "held_out", lambda *_: calls.append(1) or chosen)
+    monkeypatch.setattr(sets, "held_out", lambda *_: calls.append(1) or chosen)
     return calls
 
 
@@ -83,9 +84,9 @@ def same(a, b):
 
 
 def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, chosen):
-    first = files.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    second = files.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
-    again = files.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
+    first = sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    second = sets.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
+    again = sets.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
     assert counted == [1]
     assert same(first, chosen)
     assert same(second, chosen)
@@ -93,29 +94,29 @@ def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, c
 
 
 def test_other_settings_need_other_problems(counted, tmp_path):
-    files.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    files.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
+    sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    sets.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
     assert counted == [1, 1]
 
 
 def test_a_damaged_file_is_made_again(counted, tmp_path, chosen):
     path = tmp_path / "a" / "held_out.npz"
-    files.obtain(path, CONFIG)
+    sets.obtain(path, CONFIG)
     path.write_bytes(path.read_bytes()[:100])
     for cached in (tmp_path / "cache").rglob("*.npz"):
         cached.write_bytes(b"nothing")
-    assert same(files.obtain(path, CONFIG), chosen)
-    assert same(files.read(path, CONFIG), chosen)
+    assert same(sets.obtain(path, CONFIG), chosen)
+    assert same(sets.read(path, CONFIG), chosen)
     assert counted == [1, 1]
 
 
 def test_a_cache_that_cannot_be_written_stops_nobody(counted, tmp_path, chosen):
     (tmp_path / "cache").write_text("in the way")
-    assert same(files.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
+    assert same(sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
 
 
 def test_the_file_is_a_set_that_every_command_reads(counted, tmp_path):
-    files.obtain(tmp_path / "held_out.npz", CONFIG)
+    sets.obtain(tmp_path / "held_out.npz", CONFIG)
     problems = load(tmp_path / "held_out.npz")
     assert problems[0].name == "rooms-1-length-1-000"
     assert problems[0].tags == ("rooms_1", "length_1")
