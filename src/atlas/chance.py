@@ -53,7 +53,7 @@ def pick_bit(u: Float32[Array, ""], words: UInt32[Array, "words"]) -> Int32[Arra
 def bit_set(mask: Bool[Array, "*batch n"]) -> UInt32[Array, "*batch words"]:
     """A mask as a set of bits, WORD to a word."""
     padded = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, -mask.shape[-1] % WORD)])
-    bits = padded.reshape(*mask.shape[:-1], -1, WORD).astype(jnp.uint32)
+    bits = padded.reshape(*mask.shape[:-1], padded.shape[-1] // WORD, WORD).astype(jnp.uint32)
     shifts = jnp.arange(WORD, dtype=jnp.uint32).reshape((1,) * mask.ndim + (WORD,))
     return jnp.sum(bits << shifts, axis=-1, dtype=jnp.uint32)
 
