@@ -117,8 +117,9 @@ def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, int]:
     world = trials.batches[0].world
     problem = jax.tree.map(lambda x: x[number], trials.batches[0].problems)
     graph = jax.tree.map(lambda x: x[None, None], world.formalism.graph(problem.task))
-    table = one.embed(params, jax.random.fold_in(trials.key_noise, number)[None], graph)
-    key = jax.random.fold_in(jax.random.fold_in(trials.key_act, number), turn)
+    key_noise, key_act = jax.random.split(jax.random.key(trials.seed))
+    table = one.embed(params, jax.random.fold_in(key_noise, number)[None], graph)
+    key = jax.random.fold_in(jax.random.fold_in(key_act, number), turn)
     state, hidden, previous = world.reset(problem), one.initial_hidden(1), jnp.zeros(1, jnp.uint8)
     for time in range(LIMIT):
         seen = Observation(

@@ -33,7 +33,7 @@ class Script:
     """Plays a list of actions, again from the front when it is over."""
 
     def __init__(self, actions: Iterable[Action]) -> None:
-        self.actions = [action_number(action) for action in actions]
+        self.actions = [action_number(action, ACTIONS) for action in actions]
 
     def begin(self, episode: Episode) -> None:
         pass

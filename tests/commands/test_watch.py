@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from atlas.cli import main
+from atlas.evaluation.sets import Collection
 from atlas.problems import stack
 from atlas.runs.store import save_bulk
 from fake_runs import fake_run, fake_set
@@ -56,7 +57,8 @@ def test_names_are_looked_up_among_the_hand_designed(
 ) -> None:
     (tmp_path / "some").mkdir()
     (tmp_path / "some" / "balls.yaml").write_text(PROBLEM.replace("[red] ball", "red"))
-    monkeypatch.setattr("atlas.runs.problem_files.hand_folder", lambda: tmp_path / "some")
+    hand = Collection("hand", "", 1, lambda: tmp_path / "some", "")
+    monkeypatch.setattr("atlas.evaluation.sets.named_sets", lambda: {"hand": hand})
     monkeypatch.chdir(tmp_path)
     for words in ("red", "hand:red", "some:red", "some/balls.yaml"):
         assert main(["watch", str(run), words, "--step-limit", "2"]) == 0

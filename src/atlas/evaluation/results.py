@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
@@ -86,7 +87,7 @@ def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> l
         {
             "name": problem.name,
             "tags": list(problem.tags),
-            stratum: int(domain.measure(jax.device_get(problem.level))[stratum]),
+            stratum: int(domain.measure(jax.tree.map(jnp.asarray, problem.level))[stratum]),
             "states": _count_states(unpack(problem.task)),
             "plan_length": length,
         }

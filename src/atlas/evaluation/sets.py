@@ -103,8 +103,9 @@ def fingerprint(problems: Iterable[Problem]) -> str:
         level = {field.name: getattr(problem.level, field.name) for field in fields(problem.level)}
         for name, array in (level | task).items():
             if array is not None:
-                digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-                digest.update(np.ascontiguousarray(array).tobytes())
+                plain = np.ascontiguousarray(array)  # which gives a number an axis
+                digest.update(f"{name} {plain.dtype.str} {plain.shape}".encode())
+                digest.update(plain.tobytes())
     return digest.hexdigest()
 
 
