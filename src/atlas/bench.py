@@ -631,16 +631,8 @@ def peak(config: Config | None = None) -> int:
 
 
 PARTS: Final[dict[str, Callable[[Effort], Iterator[Row]]]] = {
-    "world": world,
-    "sampling": sampling,
-    "language": language,
-    "solving": solving,
-    "buffer": buffer,
-    "student": student,
-    "training": training,
-    "evaluation": evaluation,
-    "startup": startup,
-    "memory": memory,
+    part.__name__: part
+    for part in (world, sampling, language, solving, buffer, student, training, evaluation, startup, memory)
 }
 
 
