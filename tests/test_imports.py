@@ -1,6 +1,7 @@
 """Who may import whom: the picture in docs/architecture.md, kept true."""
 
 import ast
+import importlib
 import json
 import subprocess
 import sys
@@ -12,32 +13,43 @@ import pytest
 import atlas
 
 ROOT = Path(atlas.__file__).parent
-BASE = {"types", "struct", "errors", "settings", "config", "chance", "vocabulary"}
-ALLOWED = {
-    "types": {"struct", "vocabulary"},
+PLAIN = {"errors", "settings", "vocabulary"}
+"""Without JAX."""
+BASE = PLAIN | {"types", "struct", "config", "chance"}
+ALLOWED: dict[str, set[str]] = {
     "vocabulary": set(),
+    "errors": set(),
+    "words": set(),
     "struct": set(),
     "chance": set(),
-    "errors": set(),
-    "settings": {"errors"},
     "devices": set(),
-    "config": {"settings", "domains", "ued"},
-    "presets": {"config", "domains", "errors", "settings"},
     "canvas": set(),
-    "tasks": BASE | {"canvas"},
     "documents": {"errors"},
-    "domains": BASE | {"canvas", "documents"},
+    "settings": {"errors", "domains"},  # a section finds its class by name in the table of domains
+    "types": {"struct", "vocabulary"},
+    "domains": {"settings", "types", "vocabulary"},  # the table
+    "config": PLAIN | {"domains", "ued"},
+    "presets": PLAIN | {"config", "domains"},
+    "tasks": BASE | {"canvas"},
+    "domain": BASE | {"presets", "ued", "domains"},  # the half of a domain that training needs
+    "surface": BASE | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation"},
     "world": BASE,
-    "problems": BASE | {"ued"},
-    "ued": {"types", "struct", "settings"},
+    "problems": BASE | {"domains", "tasks", "ued"},
+    "ued": PLAIN | {"types", "struct"},
     "student": BASE | {"devices"},
     "rollout": BASE | {"world", "student", "devices"},
-    "evaluation": BASE,
     "training": BASE | {"world", "student", "rollout", "ued", "devices"},
+    "fit": BASE | {"training", "ued"},
+    "build": BASE
+    | {"devices", "domains", "fit", "problems", "rollout", "student", "tasks", "training", "ued", "world"},
+    "show": BASE | {"canvas", "domains", "runs", "student", "tasks", "words", "world"},
+    "evaluation": BASE | {"build", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
 }
-"""A part not listed here may import anything (build, fit, cli, commands, runs, report, the public surface)."""
-
-TOUCH_DISK = {"cli", "commands", "runs", "reports", "fit", "__main__"}
+FREE = {"__init__", "__main__", "api", "bench", "cli", "commands", "reports", "runs"}
+"""Parts that may import anything but one domain by name."""
+SURFACE = {"authors", "draw", "sets", "solver", "surface"}
+"""What people need of a domain; the rest of its folder is what training needs."""
+TOUCH_DISK = {"cli", "commands", "runs", "reports", "evaluation", "fit", "bench", "documents", "__main__"}
 
 
 def part(path: Path) -> str:
@@ -45,8 +57,15 @@ def part(path: Path) -> str:
 
 
 def _part(names: Sequence[str]) -> str:
-    """What rules speak of: the first name, but the canvas is a part of its own."""
-    return "canvas" if tuple(names[:2]) == ("show", "canvas") else names[0]
+    """What the rules speak of: mostly the first name."""
+    match tuple(names):
+        case ("show", "canvas", *_):
+            return "canvas"
+        case ("domains", name, *_) if not (ROOT / "domains" / name).is_dir():
+            return "domains"
+        case ("domains", _, name, *_):
+            return "surface" if name in SURFACE else "domain"
+    return names[0]
 
 
 def imported(path: Path) -> set[str]:
@@ -56,15 +75,36 @@ def imported(path: Path) -> set[str]:
             inner = node.module.split(".")[1:]
             names |= {_part([*inner, alias.name]) for alias in node.names}
         elif isinstance(node, ast.Import):
-            names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("atlas.")}
+            names |= {_part(a.name.split(".")[1:]) for a in node.names if a.name.startswith("atlas.")}
     return names
 
 
 FILES = sorted(ROOT.rglob("*.py"))
+JAXLESS = {
+    "vocabulary", "errors", "show/canvas", "domains/minigrid/alphabet",
+    *(f"tasks/{name}" for name in ("machine", "automata", "english", "explain", "ltlf", "formats", "check", "draw")),
+}  # fmt: skip
+"""What people do with tasks: modules that need no JAX, and import none that does."""
 
 
-def test_every_rule_is_about_a_part_that_exists() -> None:
-    assert set(ALLOWED) | TOUCH_DISK <= set(map(part, FILES))
+def test_every_part_has_a_rule() -> None:
+    assert set(map(part, FILES)) == {*ALLOWED, *FREE}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_the_table_names_a_domain(path: Path) -> None:
+    if part(path) not in ("domains", "domain", "surface", "bench"):  # the benchmark measures Minigrid
+        assert not imported(path) & {"domain", "surface"}
+
+
+def test_no_module_hides_a_public_function() -> None:
+    for path in FILES:
+        if path.name != "__main__.py":
+            importlib.import_module(
+                ".".join(("atlas", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+            )
+    for name in dir(atlas):
+        assert callable(getattr(atlas, name)), name
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -123,3 +163,16 @@ def test_training_loads_little_before_it_compiles(tmp_path: Path) -> None:
     for word in ("english", "explain", "ltlf", "show", "prove", "surface", "problem_files"):
         assert not {name for name in ours if word in name.split(".")}
     assert len(ours) <= MOST
+
+
+def test_what_people_do_with_tasks_needs_no_jax() -> None:
+    for name in JAXLESS:
+        modules = {
+            name
+            for node in ast.walk(ast.parse((ROOT / f"{name}.py").read_text()))
+            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [])
+            + ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [])
+        }
+        ours = {module.removeprefix("atlas.").replace(".", "/") for module in modules if module.startswith("atlas.")}
+        assert not {"jax", "jaxtyping"} & modules, name
+        assert ours <= JAXLESS | {"tasks", "domains", "ued"}, name

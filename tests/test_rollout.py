@@ -10,7 +10,7 @@ import pytest
 import students
 from atlas.errors import AtlasError
 from atlas.rollout import Player
-from atlas.student.network import Observation, draw_action, log_prob_of, observations
+from atlas.student.network import Observation, log_prob_of, observations, sample_action
 from atlas.world import restart
 
 ENVS, POOL, STEPS, LIMIT = 6, 3, 20, 5
@@ -90,22 +90,6 @@ def test_episodes_start_where_others_end(mode):
 def test_problems_of_a_pool_are_taken_in_turn():
     steps = connected()[0].steps
     np.testing.assert_array_equal(steps.entry, (np.cumsum(steps.start, 0) - 1) % POOL)
-
-
-@pytest.mark.parametrize("mode", [REPLAY, PHASES])
-def test_episode_statistics_are_those_of_the_stored_steps(mode):
-    played = rollout(mode)
-    steps = jax.device_get(played.steps)
-    for env in range(ENVS):
-        ends = np.flatnonzero(steps.done[:, env])
-        begins = [0, *(ends[:-1] + 1)]
-        returns = [steps.reward[a : b + 1, env].sum() for a, b in zip(begins, ends, strict=False)]
-        episodes = jax.tree.map(lambda leaf, env=env: leaf[env], played.episodes)
-        assert episodes.attempts == len(ends)
-        assert episodes.solves == steps.accepted[:, env].sum()
-        assert episodes.best_return == max(returns, default=-np.inf)
-        np.testing.assert_allclose(episodes.total_return, sum(returns), atol=1e-6)
-        assert episodes.total_length == (ends[-1] + 1 if len(ends) else 0)
 
 
 def by_hand(env):
@@ -207,6 +191,6 @@ def test_trivial_problems_are_told():
 def test_actions_are_drawn_with_their_probabilities():
     logits = jnp.array([0.0, 1.0, -2.0, 0.5])
     chances = (jnp.arange(20_000) + 0.5) / 20_000
-    actions, log_prob = draw_action(chances, jnp.broadcast_to(logits, (20_000, 4)))
+    actions, log_prob = sample_action(chances, jnp.broadcast_to(logits, (20_000, 4)))
     np.testing.assert_allclose(np.bincount(actions, minlength=4) / 20_000, jax.nn.softmax(logits), atol=1e-4)
     np.testing.assert_allclose(log_prob, jax.nn.log_softmax(logits)[actions], atol=1e-6)

@@ -19,7 +19,9 @@ from atlas.settings import require
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student
-from atlas.tasks.packed import count_states
+from atlas.tasks.edits import tell_edit as tell_task_edit
+from atlas.tasks.edits import tell_state
+from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 from atlas.training import Play, Trainer
@@ -109,7 +111,10 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         partial=jax.eval_shape(partial_progress),
         plan=plan,
     )
-    first = jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), plan.num_train * plan.pool)))
+    resume = None
+    if plan.carry:
+        batch = plan.num_train * plan.pool
+        resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
     return Trainer(
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
@@ -118,16 +123,17 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         play=play,
         learn=learner.learn,
         no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
-        resume=made.player.idle(first) if plan.carry else None,
+        resume=resume,
         layout=layout,
     )
 
 
+AT_ONCE = 256
+"""Problems that are checked side by side: the check needs memory."""
+
+
 def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
-    from atlas.tasks.edits import tell_edit as tell_task_edit  # it needs `tasks.sample` to be there
-    from atlas.tasks.edits import tell_state
-
     domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
     screen = surface.screen(made.config.domain)
     hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
@@ -142,9 +148,15 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}
 
-    def inspect(problem: Problem) -> dict[str, Array]:
-        paths = count_paths(problem.task)
-        return {"solvable": screen(problem), "paths": paths.count, "path_length": paths.mean}
+    def inspect_one(pair: tuple[Problem, Any]) -> dict[str, Array]:
+        flat, task = pair
+        paths = count_paths(task)
+        return {"solvable": screen(flat), "paths": paths.count, "path_length": paths.mean}
+
+    inspect_pairs = jax.jit(lambda *pairs: jax.lax.map(inspect_one, pairs, batch_size=AT_ONCE))
+
+    def inspect(problems: Problem) -> dict[str, Array]:
+        return inspect_pairs(problems.replace(task=flattened(problems.task)), problems.task)
 
     return Observer(
         teacher=trainer.teacher,

@@ -41,7 +41,8 @@ def by_hand():
 
 
 KINDS = (*SAMPLERS, "by hand")
-EDITS = ("switch_proposition", "add_state", "remove_state")
+TABLE = task_edits(VOCABULARY, MASK, sparse)
+EDITS = tuple(edit.name for edit in TABLE)
 every = pytest.mark.parametrize(("kind", "row"), [(k, r) for k in KINDS for r in range(3)], ids=str)
 
 
@@ -56,9 +57,7 @@ def tasks(kind):
 @jax.vmap
 def run(key, task):
     """All edits of a task."""
-    edits = task_edits(VOCABULARY, MASK, sparse)
-    assert tuple(edit.name for edit in edits) == EDITS
-    return [(edit.applicable(task), *edit.apply(key, task)) for edit in edits]
+    return [(edit.applicable(task), *edit.apply(key, task)) for edit in TABLE]
 
 
 @functools.cache

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 import pytest
 
+import atlas
 from atlas.build import parts
 from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.domains.minigrid.solver.prove import solve
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
 from atlas.evaluation.sets import Exam, held_out
@@ -40,7 +40,7 @@ def test_all_kinds_are_alike(chosen):
 
 def test_each_is_proven_and_not_trivial(chosen):
     for i in range(len(chosen)):
-        verdict = solve(jax.tree.map(lambda x, i=i: x[i], chosen.problems), step_limit=48)
+        verdict = atlas.solve(jax.tree.map(lambda x, i=i: x[i], chosen.problems), step_limit=48)
         assert verdict.verdict == "solvable"
         assert not verdict.trivial
 

@@ -39,8 +39,8 @@ def test_going_to_things_in_one_room_is_learnt():
         key_pools, key_play, key_learn = jax.random.split(key, 3)
         pools = jax.vmap(jax.vmap(problem))(jax.random.split(key_pools, (ENVS, POOL)))
         rollout, _ = player.play_pools(key_play, params, pools)
-        episodes = rollout.episodes
-        return *learner.learn(key_learn, params, opt_state, rollout.experience), episodes.solves / episodes.attempts
+        share = rollout.steps.accepted.sum(0) / rollout.steps.done.sum(0)
+        return *learner.learn(key_learn, params, opt_state, rollout.experience), share
 
     params = jax.jit(student.init)(jax.random.key(0))
     opt_state = learner.optimiser.init(params)

@@ -144,7 +144,7 @@ def test_a_bandit_is_learnt_in_seconds():
         levels = jax.vmap(world.domain.sample)(jax.random.split(key_level, envs))
         rollout = player.play(key_play, state[0], Problem(level=levels, task=tasks))
         *state, _ = learner.learn(key_learn, *state, rollout.experience)
-        return tuple(state), rollout.episodes.solves.sum() / rollout.episodes.attempts.sum()
+        return tuple(state), rollout.steps.accepted.sum() / rollout.steps.done.sum()
 
     def run(key):
         params = student.init(key)

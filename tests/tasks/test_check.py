@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from atlas.tasks.check import Finding, Theory, check, difference, equivalent
 from atlas.tasks.machine import ACCEPT, REJECT, Task, flat_task, flatten, holds, machine
-from atlas.tasks.packed import unpack
 from twins.machines import nested
 from twins.random_tasks import PROPS, random_flat, random_hierarchy, random_trace, twin
 from twins.vocabularies import fruit
@@ -61,7 +60,7 @@ def follow(task, labels):
 @given(st.integers(0, 10**9))
 @settings(max_examples=60)
 def test_differences_are_real_and_their_absence_too(seed):
-    one, other = unpack(random_flat(seed)), unpack(random_flat(seed + 1))
+    one, other = random_flat(seed), random_flat(seed + 1)
     labels = difference(one, other)
     if labels is not None:
         assert follow(one, labels) != follow(other, labels)
@@ -75,7 +74,7 @@ def test_differences_are_real_and_their_absence_too(seed):
 @given(st.integers(0, 10**9))
 @settings(max_examples=30)
 def test_a_hierarchy_equals_its_flat_form(seed):
-    task = unpack(random_hierarchy(seed, most=3))
+    task = random_hierarchy(seed, most=3)
     assert equivalent(task, flatten(task))
 
 

@@ -1,5 +1,7 @@
 """Explanations: natural where possible, and always read back as the same task."""
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,6 +59,32 @@ def transitions(states: int, callees=NO_CALL):
 @given(transitions(4))
 @settings(max_examples=150)
 def test_any_machine_is_read_back(edges):
+    task = flat_task(edges)
+    assert shape(english(explain(task, fruit()), fruit())) == shape(task)
+
+
+paths = st.lists(st.integers(1, 6), max_size=3)
+choices = st.lists(st.tuples(st.integers(1, 6), paths), min_size=2, max_size=3, unique_by=lambda branch: branch[0])
+
+
+@given(paths, choices, st.lists(st.integers(1, 6), min_size=1, max_size=3))
+@settings(max_examples=100)
+def test_a_choice_between_paths_is_read_back(before, branches, after):
+    edges, new = [], itertools.count(1)
+
+    def walk(start, guards, end):
+        """Edges from one state to another over new ones, with these guards in turn."""
+        for n, guard in enumerate(guards, start=1):
+            target = end if n == len(guards) else next(new)
+            edges.append((start, target, guard, float(target == ACCEPT)))
+            start = target
+
+    fork, meeting = (next(new) if before else 0), next(new)
+    walk(0, [(prop,) for prop in before], fork)
+    for first, rest in branches:
+        others = (-prop for prop, _ in branches if prop != first)
+        walk(fork, [(first, *others), *((prop,) for prop in rest)], meeting)
+    walk(meeting, [(prop,) for prop in after], ACCEPT)
     task = flat_task(edges)
     assert shape(english(explain(task, fruit()), fruit())) == shape(task)
 

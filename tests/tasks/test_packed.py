@@ -85,8 +85,8 @@ def test_what_cannot_be_stacked_is_told():
 
 
 def test_states_are_counted_without_padding():
-    assert count_states(stack(EVERY)).tolist() == [2, 4, 5, 11]
-    assert count_states(stack([TINY, BRANCH], FLAT)).tolist() == [2, 4]
+    assert jax.vmap(count_states)(stack(EVERY)).tolist() == [2, 4, 5, 11]
+    assert jax.vmap(count_states)(stack([TINY, BRANCH], TaskSize(1, 6, 3, 3))).tolist() == [2, 4]
 
 
 def test_chains_are_listed_alike_with_and_without_tracing():

@@ -124,10 +124,9 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
             raise AtlasError(f"{path} does not exist")
         return _from_words(args.task, args.ltlf, vocabulary)
     if path.suffix not in TEXT_SUFFIXES:
-        from atlas.api import plain_task
         from atlas.runs.problem_files import load_task
 
-        return plain_task(load_task(path))
+        return load_task(path)
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".hoa":
         return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)

@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import jax
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from atlas.domains import domain_for
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Attempts
 from atlas.evaluation.sets import ProblemSet
@@ -78,11 +80,13 @@ def evaluation(
 
 def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> list[Plain]:
     """What does not depend on who plays."""
+    domain = domain_for(chosen.problems[0])
+    stratum, _ = domain.strata
     return [
         {
             "name": problem.name,
             "tags": list(problem.tags),
-            "rooms": int(problem.level.rooms),
+            stratum: int(domain.measure(jax.device_get(problem.level))[stratum]),
             "states": _count_states(unpack(problem.task)),
             "plan_length": length,
         }
@@ -237,7 +241,7 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
         left = rows[WORST:]
         console.print(f"… and {len(left)} more, solved at {_span(left)} (--all shows them)")
     if content["together"]["by_tag"]:
-        console.print("", _tags_evaluation_tables(content["together"]["by_tag"]), sep="\n")
+        console.print("", _tag_table(content["together"]["by_tag"]), sep="\n")
     console.print("", _overall(content), "", _runs(content["runs"]), sep="\n")
     console.print("", _notes(content), sep="\n")
     for file in files:
@@ -288,7 +292,8 @@ def _table(*headings: str) -> Table:
 
 def _problems(rows: list[Plain], wide: bool) -> Table:
     """A row for each problem; its tags where there is room for them."""
-    headings = ("problem", "solved", "95 %", "rooms", "states", "steps", "plan", "tags")
+    stratum = stratum_of(rows[0])
+    headings = ("problem", "solved", "95 %", stratum, "states", "steps", "plan", "tags")
     table = _table(*headings[: None if wide else -1])
     for row in rows:
         colour = "red" if row["rate"] < 0.25 else "yellow" if row["rate"] < 0.75 else "green"
@@ -296,22 +301,23 @@ def _problems(rows: list[Plain], wide: bool) -> Table:
             escape(row["name"]),
             f"[{colour}]{_percent(row['rate'])}[/]",
             _interval(row["low"], row["high"]),
-            str(row["rooms"] or "–"),
+            str(row.get(stratum) or "–"),
             str(row["states"]),
             "–" if row["mean_steps"] is None else f"{row['mean_steps']:.0f}",
             str(row["plan_length"] or "–"),
-            f"[dim]{escape(' '.join(_told(row['tags'])))}[/]",
+            f"[dim]{escape(' '.join(t for t in row['tags'] if not t.startswith((f'{stratum}-', 'states-'))))}[/]",
         )
         table.add_row(*cells[: len(table.columns)])
     return table
 
 
-def _told(tags: list[str]) -> list[str]:
-    """Tags that say more than the other columns do."""
-    return [tag for tag in tags if not tag.startswith(("rooms-", "states-"))]
+def stratum_of(row: Plain) -> str:
+    """The name of the column that tells levels apart: it stands between the tags and the states."""
+    names = list(row)
+    return names[names.index("states") - 1] if "states" in names else "rooms"
 
 
-def _tags_evaluation_tables(by_tag: Plain) -> Table:
+def _tag_table(by_tag: Plain) -> Table:
     table = _table("tag", "problems", "solved", "95 %")
     for tag, found in sorted(by_tag.items(), key=lambda item: item[1]["rate"]):
         rate, between = _percent(found["rate"]), _interval(found["low"], found["high"])

@@ -28,8 +28,8 @@ from atlas.evaluation.play import Evaluator
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
 from atlas.settings import STEP_LIMIT, to_plain
-from atlas.tasks.machine import Tables, content_hash, tabulate
-from atlas.tasks.packed import PackedTask, unpack
+from atlas.tasks.machine import content_hash
+from atlas.tasks.packed import tables, unpack
 from atlas.tasks.rewards import count_paths
 from atlas.types import NamedProblem, Problem
 
@@ -97,13 +97,14 @@ def fingerprint(problems: Iterable[Problem]) -> str:
     """SHA-256 of some problems in their order, whatever they are called and wherever they came from."""
     digest = hashlib.sha256()
     for problem in problems:
-        task = problem.task if isinstance(problem.task, PackedTask) else tabulate(problem.task)
-        names = [name for name in Tables._fields if getattr(task, name) is not None]
-        arrays = [(field.name, getattr(problem.level, field.name)) for field in fields(problem.level)]
-        arrays += [(name, getattr(task, name)[0] if task.call is None else getattr(task, name)) for name in names]
-        for name, array in arrays:
-            digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).tobytes())
+        task = tables(problem.task)._asdict()
+        if task["call"] is None:  # the only machine needs no axis of its own
+            task = {name: None if array is None else array[0] for name, array in task.items()}
+        level = {field.name: getattr(problem.level, field.name) for field in fields(problem.level)}
+        for name, array in (level | task).items():
+            if array is not None:
+                digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+                digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 

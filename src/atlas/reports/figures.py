@@ -339,31 +339,33 @@ def compared(groups: Sequence[Group], *path: str) -> list[Line]:
 
 
 def held_out(groups: Sequence[Group]) -> Iterator[Chart]:
-    """Solve rates on problems of a run's own kind that it never trains on: of all, and by number of rooms."""
+    """Solve rates on problems of a run's own kind that it never trains on: of all, and by stratum."""
     limits = sorted({group.config.domain.step_limit for group in groups})
     within = f"within {' or '.join(map(str, limits))} steps"
     words = f"Share of held-out problems solved {within}."
-    rooms = sorted({key for group in groups for key in keys(group, "held_out") if key != "all"}, key=_room_count)
+    strata = sorted({key for group in groups for key in keys(group, "held_out") if key != "all"}, key=_value)
     if len(groups) == 1:
-        series = [Line(_rooms(key), line) for key in rooms if (line := curve(groups[0], at("held_out", key)))]
+        series = [Line(_told(key), line) for key in strata if (line := curve(groups[0], at("held_out", key)))]
         everything = curve(groups[0], at("held_out", "all"))
         series += [Line("all", everything, dashed=True, ink=7)] if everything else []
         if series:
             yield Chart("held-out", "Held-out problems", words, lines(series, "share", 0.0))
         return
-    for key in ("all", *(rooms if len(rooms) > 1 else ())):
+    for key in ("all", *(strata if len(strata) > 1 else ())):
         if series := compared(groups, "held_out", key):
-            title = "Held-out problems" + (f", {_rooms(key)}" if key != "all" else "")
+            title = "Held-out problems" + (f", {_told(key)}" if key != "all" else "")
             yield Chart(f"held-out-{key.replace('_', '-')}", title, words, lines(series, "share", 0.0))
 
 
-def _room_count(key: str) -> int:
+def _value(key: str) -> int:
+    """The 2 of `rooms_2`."""
     return int(key.rpartition("_")[2]) if key.rpartition("_")[2].isdecimal() else 0
 
 
-def _rooms(key: str) -> str:
-    count = _room_count(key)
-    return f"{count} room{'s' * (count != 1)}"
+def _told(key: str) -> str:
+    """`2 rooms` for `rooms_2`."""
+    name, value = key.rpartition("_")[0], _value(key)
+    return f"{value} {name.removesuffix('s') if value == 1 else name}"
 
 
 def over_time(groups: Sequence[Group]) -> Iterator[Chart]:
@@ -432,8 +434,6 @@ def _by_kind(groups: Sequence[Group], what: str, title: str, form: Format, words
 
 MEANS: Final = {
     "states": ("States", "States of the task, terminal ones included"),
-    "rooms": ("Rooms", "Rooms of the level"),
-    "objects": ("Objects", "Objects in the level, doors included"),
     "paths": ("Paths", "Paths to acceptance in the task"),
     "path_length": ("Path length", "Transitions on a path to acceptance"),
     "edits": ("Edits", "Edits that made the problem from its parent, 0 for sampled ones"),
@@ -447,7 +447,9 @@ MOST_KINDS: Final = 12
 
 def means(groups: Sequence[Group]) -> Iterator[Chart]:
     """The size of what is replayed, over time."""
-    for name, (title, words) in MEANS.items():
+    known = dict.fromkeys((*MEANS, *(name for group in groups for name in keys(group, "curriculum", "shares"))))
+    for name in known:
+        title, words = MEANS.get(name, (name.capitalize(), f"{name.capitalize()} of the level"))
         if series := compared(groups, "curriculum", name):
             caption = f"{words}; {WEIGHTED}."
             yield Chart(f"curriculum-{name.replace('_', '-')}", title, caption, lines(series))
@@ -474,16 +476,12 @@ def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
         if drawn := _stack(group, "curriculum", "edit_kinds"):
             words = "Share of each kind among the edits of the problems, weighted by replay probability."
             yield Chart(f"edit-kinds{suffix}", f"Edits by kind{whose}", words, drawn, 3.4)
-        for what, title in (
-            ("edits", "Edits by number"),
-            ("rooms", "Shares of rooms"),
-            ("states", "Shares of states"),
-            ("objects", "Shares of objects"),
-        ):
+        for what in keys(group, "curriculum", "shares"):
+            title = "Edits by number" if what == "edits" else f"Shares of {what}"
             if drawn := _stack(group, "curriculum", "shares", what):
                 words = f"Share of problems with so many {what}, weighted by replay probability."
                 yield Chart(f"shares-{what}{suffix}", f"{title}{whose}", words, drawn, 3.2)
-        for what in ("rooms", "states"):
+        for what in keys(group, "curriculum", "solved"):
             found = [
                 (key, curve(group, at("curriculum", "solved", what, key)))
                 for key in keys(group, "curriculum", "solved", what)

@@ -133,7 +133,8 @@ class Report:
 
 def run_table(groups: Sequence[Group]) -> Table:
     """What the runs are."""
-    who, what = ("run", "settings", "teacher", "seed"), ("pairing", "rooms", "tasks", "step limit", "environments")
+    stratum = domain_of(groups[0].config.domain).strata[0]
+    who, what = ("run", "settings", "teacher", "seed"), ("pairing", stratum, "tasks", "step limit", "environments")
     columns = (*who, *what, "env steps", "hours", "held out")
     return Table("runs", "The runs.", columns, [_run_row(group, run) for group in groups for run in group.runs])
 
@@ -141,10 +142,10 @@ def run_table(groups: Sequence[Group]) -> Table:
 def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
     config, last = run.config, run.last
     held_out = next((r["held_out"]["all"] for r in reversed(run.records) if "held_out" in r), None)
-    rooms = " ".join(map(str, domain_of(config.domain).strata[1]))
+    values = " ".join(map(str, domain_of(config.domain).strata[1]))
     hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
     return (
-        run.name, preset_words(group), config.plan.title, config.run.seed, config.pairing.how, rooms,
+        run.name, preset_words(group), config.plan.title, config.run.seed, config.pairing.how, values,
         config.tasks.sampler, config.domain.step_limit, config.run.num_envs, last.get("steps"), hours,
         None if held_out is None else Number(float(held_out)),
     )  # fmt: skip
@@ -291,7 +292,7 @@ def _notes_on(report: Report, one: Evaluated) -> str:
 
 
 def _listed(table: Table) -> str:
-    search = '<input class="filter" type="search" placeholder="filter, e.g. keys rooms-4" aria-label="filter rows">'
+    search = '<input class="filter" type="search" placeholder="filter, e.g. by tag or name" aria-label="filter rows">'
     return f"<div><h4>{escape(table.title)}</h4>{search if len(table.rows) > 12 else ''}{_scroll(table)}</div>"
 
 

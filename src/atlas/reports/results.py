@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from atlas.evaluation.results import stratum_of
 from atlas.evaluation.statistics import RESAMPLES, STATISTICS, Estimate, bootstrap, interval, mean
 from atlas.reports.figures import AGGREGATES, INKS, Chart, bars, dots
 from atlas.reports.reading import Group, Plain, Run
@@ -221,10 +222,11 @@ def _problem_table(one: Evaluated, names: tuple[str, ...], within: str) -> Table
     rates = [_problem_rates(result) for result in one.results]
     steps = any(row.get("mean_steps") is not None for row in rows.values())
     plan = any(row.get("plan_length") is not None for row in rows.values())
+    stratum = stratum_of(next(iter(rows.values()), {}))
     columns = (
         "problem",
         "tags",
-        "rooms",
+        stratum,
         "states",
         *(("steps",) if steps else ()),
         *(("plan",) if plan else ()),
@@ -237,7 +239,7 @@ def _problem_table(one: Evaluated, names: tuple[str, ...], within: str) -> Table
             (
                 name,
                 " ".join(row.get("tags", ())),
-                row.get("rooms"),
+                row.get(stratum),
                 row.get("states"),
                 *extras,
                 *(r.get(name) for r in rates),

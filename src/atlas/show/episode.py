@@ -20,7 +20,7 @@ from atlas.errors import AtlasError, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
 from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, state_name
-from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
+from atlas.tasks.packed import PackedTask, RewardMachines, TaskState, pack, unpack
 from atlas.types import Graph, Level, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 from atlas.world import World, WorldState
@@ -173,8 +173,7 @@ class Episode:
 
 def place_in_task(task: PackedTask, state: TaskState) -> tuple[int, int]:
     """The machine and its state where a task stands; a flat task is machine 0."""
-    node = int(np.asarray(state.nodes)[0] if isinstance(state, Stack) else state)
-    return divmod(node, task.size.states)
+    return divmod(int(RewardMachines().nodes(state)[0]), task.size.states)
 
 
 def task_state_name(task: PackedTask, state: TaskState) -> str:

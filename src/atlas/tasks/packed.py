@@ -70,14 +70,14 @@ TaskState = Int8[Array, ""] | Stack
 
 def pack(task: machine.Task | PackedTask, size: TaskSize | None = None) -> PackedTask:
     """The arrays of a task, at its natural size or padded to a larger one; an error if it does not fit."""
-    tables = machine.tabulate(unpack(task), size)._asdict()
+    arrays = machine.tabulate(unpack(task), size)._asdict()
     # device_put, since jnp.asarray compiles a copy for every new shape
-    return PackedTask(**{name: jax.device_put(table) for name, table in tables.items() if table is not None})
+    return PackedTask(**{name: jax.device_put(array) for name, array in arrays.items() if array is not None})
 
 
 def unpack(task: machine.Task | PackedTask) -> machine.Task:
     """The plain form of one task (not of a batch), without padding."""
-    return task if isinstance(task, machine.Task) else machine.untabulate(_tables(task))
+    return task if isinstance(task, machine.Task) else machine.untabulate(tables(task))
 
 
 def stack(tasks: Sequence[machine.Task | PackedTask], size: TaskSize | None = None) -> PackedTask:
@@ -101,9 +101,27 @@ def stack(tasks: Sequence[machine.Task | PackedTask], size: TaskSize | None = No
 
 def unstack(batch: PackedTask) -> list[machine.Task]:
     """The plain form of every task of a batch."""
-    tables = _tables(batch)
-    rows: Any = ([None if table is None else table[i] for table in tables] for i in range(len(tables.target)))
+    columns = tables(batch)
+    rows: Any = ([None if column is None else column[i] for column in columns] for i in range(len(columns.target)))
     return [machine.untabulate(machine.Tables(*row)) for row in rows]
+
+
+def flattened(batch: PackedTask) -> PackedTask:
+    """A batch with its tasks flattened on the host, in sizes that are powers of two so that few shapes are compiled.
+
+    A task whose flat form is too large becomes one that is never accepted.
+    """
+    if batch.call is None:
+        return batch
+    tasks = []
+    for task in unstack(batch):
+        try:
+            tasks.append(machine.flatten(task))
+        except AtlasError:
+            tasks.append(machine.flat_task([]))
+    sizes = zip(*map(machine.natural_size, tasks), strict=True)
+    _, states, edges, literals, _, _ = (1 << (max(column) - 1).bit_length() for column in sizes)
+    return stack(tasks, TaskSize(1, min(states, MAX_STATES), edges, literals))
 
 
 def count_states(task: PackedTask) -> Int32[Array, ""]:
@@ -112,11 +130,12 @@ def count_states(task: PackedTask) -> Int32[Array, ""]:
     return jnp.maximum(jnp.sum(highest + 1), 1)
 
 
-def _tables(task: PackedTask) -> machine.Tables:
+def tables(task: machine.Task | PackedTask) -> machine.Tables:
+    """The arrays of a task, or of a batch, on the host: as they are padded, or at the natural size of a plain task."""
+    if isinstance(task, machine.Task):
+        return machine.tabulate(task)
     leaves = [getattr(task, field.name) for field in fields(task)]
     arrays: Any = [None if leaf is None else np.asarray(leaf) for leaf in leaves]
-    if not isinstance(task, PackedTask) and len(arrays) == 4:
-        arrays = [array[None] for array in arrays]  # a machine of `rm`
     return machine.Tables(*arrays)
 
 

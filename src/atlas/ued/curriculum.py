@@ -23,8 +23,6 @@ from atlas.ued.supply import root
 
 SAMPLE: Final = 1024
 """Problems that are looked into: checked for solvability, their paths counted."""
-AT_ONCE: Final = 256
-"""Problems that are checked side by side: the check needs memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +64,7 @@ class Observer:
     sizes: Callable[[Problem], dict[str, Array]]
     """From one traced problem: whole numbers that say how large it is, by what is counted."""
     inspect: Callable[[Problem], dict[str, Array]]
-    """From one traced problem: whether it is `solvable`, as far as a cheap check tells, and further numbers by name,
+    """From a batch of problems: whether each is `solvable`, as far as a cheap check tells, and further numbers by name,
     negative where one has no meaning."""
     solved_by: tuple[str, ...] = ()
     """The sizes that solve rates are told by."""
@@ -134,15 +132,11 @@ class Observer:
         return [self.tell_edit(self.edit_names[row], arguments) for row, arguments in made if row >= 0]
 
     def _look_into(self, seen: Curriculum, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        return _host(self._inspect_many(jax.tree.map(lambda x: x[chosen], seen.problems)))
+        return _host(self.inspect(jax.tree.map(lambda x: x[chosen], seen.problems)))
 
     @cached_property
     def _sizes(self) -> Callable[[Problem], dict[str, Array]]:
         return jax.jit(jax.vmap(self.sizes))
-
-    @cached_property
-    def _inspect_many(self) -> Callable[[Problem], dict[str, Array]]:
-        return jax.jit(lambda problems: jax.lax.map(self.inspect, problems, batch_size=AT_ONCE))
 
     @cached_property
     def _priorities(self) -> Callable[..., Array]:

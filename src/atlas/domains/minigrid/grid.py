@@ -147,12 +147,28 @@ def size_of(rooms: int) -> tuple[int, int]:
     return PITCH * down + 1, PITCH * across + 1
 
 
+def doorways(down: int, across: int) -> dict[tuple[int, int], tuple[int, int]]:
+    """The (row, column) of each door and the rooms that it joins, in reading order, for some rows of rooms.
+
+    First come the doors in the walls that run left to right, then the others.
+    """
+    room = np.arange(down * across).reshape(down, across).tolist()
+    below = {
+        (PITCH * (i + 1), PITCH * j + PITCH // 2): (room[i][j], room[i + 1][j])
+        for i in range(down - 1)
+        for j in range(across)
+    }
+    beside = {
+        (PITCH * i + PITCH // 2, PITCH * (j + 1)): (room[i][j], room[i][j + 1])
+        for i in range(down)
+        for j in range(across - 1)
+    }
+    return below | beside
+
+
 def door_places(rooms: int) -> tuple[tuple[int, int], ...]:
-    """(row, column) of each door: first those in the walls that run left to right, then the others."""
-    down, across = ROOM_GRID[rooms]
-    level = [(PITCH * (i + 1), PITCH * j + PITCH // 2) for i in range(down - 1) for j in range(across)]
-    upright = [(PITCH * i + PITCH // 2, PITCH * (j + 1)) for i in range(down) for j in range(across - 1)]
-    return tuple(level + upright)
+    """(row, column) of each door of a level with so many rooms."""
+    return tuple(doorways(*ROOM_GRID[rooms]))
 
 
 def floor_places(rooms: int) -> tuple[tuple[int, int], ...]:

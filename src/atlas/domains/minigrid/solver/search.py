@@ -1,16 +1,18 @@
-"""The search for a plan: walk freely, then do one thing with the cell ahead, and again.
+"""The search for a plan: walk, manipulate the cell ahead, walk again.
 
-A node is a moment in which the agent has just changed something. All walking from there is explored at once (`roam`),
-the domain says which deeds might help (`means`), and the best-looking chain of deeds is followed first. Task states
-that the outlook has given up are never entered.
+A node is a moment in which the agent has just manipulated something. A breadth-first search explores all walking from
+there at once (`Walk`), subgoal analysis says which manipulations may help next (`Subgoals`), and the most promising
+sequence of them is followed first. Task states that the abstract product rules out are never entered. `exhaust` tries
+all manipulations instead, for problems that are small enough.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from atlas.domains.minigrid.alphabet import CARRYING, FRONT
 from atlas.domains.minigrid.grid import (
@@ -31,248 +33,191 @@ from atlas.domains.minigrid.solver.boards import (
     DOOR_CODES,
     LOCKED_CODES,
     MOVABLE_CODES,
-    NOWHERE,
+    NO_POSES,
     Board,
-    Facing,
+    Codes,
+    Poses,
+    ProductState,
     Scene,
+    add,
     bits,
+    cells_of,
+    intersect,
     join,
-    less,
     meaning,
-    meet,
-    places,
+    minus,
+    union,
 )
-from atlas.domains.minigrid.solver.bounds import LOST, Machine, Outlook
+from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct
+from atlas.tasks.machine import Machine
 from atlas.vocabulary import ACCEPTED
 
-# Walking and turning only: every place and task state the agent can come to while it touches nothing.
-#
-# All ways to stand are moved at once, one step a layer, as sets of cells; so the first layer in which something is
-# reached tells the fewest steps. The task moves with every step, exactly as in the world.
+# Walking
 
-Layer = dict[int, Facing]
-"""Ways to stand by task state."""
-Exit = tuple[int, Facing]
-"""A task state and where an edge leads into it."""
+Layer = dict[int, Poses]
+"""Poses by task state."""
 
 
-class Stand(NamedTuple):
-    """A single way to stand, and the task state the agent stands there with."""
+class GuardRegions(dict[int, list[tuple[int, Poses]]]):
+    """Where the edges out of each task state are taken in one scene: targets and poses, worked out on demand.
 
-    cell: int
-    direction: int
-    u: int
-
-
-class Leads:
-    """Where the edges of a machine are satisfied in one scene."""
-
-    def __init__(self, scene: Scene, machine: Machine) -> None:
-        self.scene, self.machine = scene, machine
-        self._exits: dict[int, list[Exit]] = {}
-
-    def exits(self, u: int) -> list[Exit]:
-        """Where each edge out of a state is taken: where its guard holds and no edge before it is satisfied."""
-        found = self._exits.get(u)
-        if found is None:
-            found = self._exits[u] = self._find(u) if self.machine.is_running(u) else []
-        return found
-
-    def _find(self, u: int) -> list[Exit]:
-        exits: list[Exit] = []
-        taken = NOWHERE
-        for edge in self.machine.edges[u]:
-            fresh = less(self.scene.holding(edge.positive, edge.negative), taken)
-            if any(fresh):
-                exits.append((edge.target, fresh))
-                taken = join(taken, fresh)
-        return exits
-
-    def after(self, stand: Stand) -> int:
-        """The task state after seeing what is seen here."""
-        for target, where in self.exits(stand.u):
-            if (where[stand.direction] >> stand.cell) & 1:
-                return target
-        return stand.u
-
-    def settle(self, layer: Layer) -> Layer:
-        """All these ways to stand with the task state after seeing what is seen there."""
-        settled: Layer = {}
-        for u, standing in layer.items():
-            for target, where in self.exits(u):
-                _add(settled, target, meet(standing, where))
-                standing = less(standing, where)
-            _add(settled, u, standing)
-        return settled
-
-
-class Roam:
-    """Everything within walking distance of some ways to stand, by number of steps.
-
-    Task states in `lost` are not entered; the search ends with the first layer that enters a state in `goals`.
+    An edge is taken where its guard holds and that of no earlier edge does.
     """
 
-    def __init__(self, leads: Leads, start: Layer, lost: frozenset[int], goals: frozenset[int]) -> None:
-        self.leads = leads
-        self.layers: list[Layer] = [start]
-        self.seen: dict[int, list[Board]] = {u: list(standing) for u, standing in start.items()}
-        self.goal: Stand | None = None
+    def __init__(self, scene: Scene, machine: Machine) -> None:
+        super().__init__()
+        self.scene, self.machine = scene, machine
+
+    def __missing__(self, u: int) -> list[tuple[int, Poses]]:
+        self[u] = regions = list[tuple[int, Poses]]()
+        taken = NO_POSES
+        for edge in self.machine.leaving[u]:
+            region = minus(self.scene.guard_region(edge.literals), taken)
+            if any(region):
+                regions.append((edge.target, region))
+                taken = union(taken, region)
+        return regions
+
+    def advance(self, state: ProductState) -> int:
+        """The task state after the label of a pose."""
+        for target, region in self[state.u]:
+            if (region[state.direction] >> state.cell) & 1:
+                return target
+        return state.u
+
+    def advance_all(self, layer: Layer) -> Layer:
+        """All poses with the task states after their labels."""
+        after: Layer = {}
+        for u, poses in layer.items():
+            for target, region in self[u]:
+                add(after, target, intersect(poses, region))
+                poses = minus(poses, region)
+            add(after, u, poses)
+        return after
+
+
+class Walk:
+    """Every product state within walking distance of some others, by number of steps: a breadth-first search.
+
+    Task states that are `lost` are not entered; the search ends with the first layer that holds an accepting one.
+    """
+
+    def __init__(self, scene: Scene, product: AbstractProduct, start: Layer) -> None:
+        self.scene = scene
+        self.regions = GuardRegions(scene, product.machine)
+        outcomes = product.machine.outcomes
+        lost = {u for u in range(len(outcomes)) if product.distance(u, scene) >= LOST}
+        self.layers: list[Layer] = []
+        self.seen: Layer = dict(start)
+        self.goal: ProductState | None = None
         layer = start
-        self._find_goal(layer, goals)
-        while layer and self.goal is None:
-            layer = self._next(layer, lost)
-            if layer:
-                self.layers.append(layer)
-                self._find_goal(layer, goals)
+        while layer:
+            self.layers.append(layer)
+            for u in layer:
+                if outcomes[u] == ACCEPTED:
+                    self.goal = _some_pose(layer[u], u)
+                    return
+            moved: Layer = {}
+            for u, poses in layer.items():
+                # Waiting counts as a step: the label may lead on from a task state that was just entered.
+                poses = scene.geometry.step(poses, scene.passable)
+                for target, region in self.regions[u]:
+                    taken = intersect(poses, region)
+                    if any(taken):
+                        poses = minus(poses, taken)
+                        if target not in lost:
+                            add(moved, target, taken)
+                add(moved, u, poses)
+            layer = {}
+            for u, poses in moved.items():
+                before = self.seen.get(u, NO_POSES)
+                new = minus(poses, before)
+                if any(new):
+                    layer[u] = new
+                    self.seen[u] = union(before, new)
 
-    def _next(self, layer: Layer, lost: frozenset[int]) -> Layer:
-        """All ways to stand that are first reached one step later."""
-        passable, stride = self.leads.scene.passable, self.leads.scene.geometry.stride
-        fresh: dict[int, list[Board]] = {}
-        for u, (up, right, down, left) in layer.items():
-            turned, upright = up | down, left | right
-            # Staying counts as well: what is seen may lead on from a task state that was just entered.
-            moved = [
-                ((up >> stride) & passable) | upright | up,
-                ((right << 1) & passable) | turned | right,
-                ((down << stride) & passable) | upright | down,
-                ((left >> 1) & passable) | turned | left,
-            ]
-            for target, (a, b, c, d) in self.leads.exits(u):
-                gone = [moved[0] & a, moved[1] & b, moved[2] & c, moved[3] & d]
-                if gone[0] | gone[1] | gone[2] | gone[3]:
-                    moved = [m ^ g for m, g in zip(moved, gone, strict=True)]
-                    if target not in lost:
-                        _merge(fresh, target, gone)
-            _merge(fresh, u, moved)
-        return {u: new for u, boards in fresh.items() if (new := self._note(u, boards))}
-
-    def _note(self, u: int, boards: list[Board]) -> Facing | None:
-        """What of it was not seen before, if anything; now it was."""
-        seen = self.seen.setdefault(u, [0, 0, 0, 0])
-        a, b, c, d = (board & ~old for board, old in zip(boards, seen, strict=True))
-        if not (a | b | c | d):
-            return None
-        seen[0] |= a
-        seen[1] |= b
-        seen[2] |= c
-        seen[3] |= d
-        return a, b, c, d
-
-    def _find_goal(self, layer: Layer, goals: frozenset[int]) -> None:
-        for u in goals & layer.keys():
-            self.goal = _first(layer[u], u)
-
-    def standing(self, u: int) -> Facing:
-        """All ways to stand in a task state."""
-        up, right, down, left = self.seen[u]
-        return up, right, down, left
-
-    def nearest(self, u: int, wanted: Facing) -> tuple[int, Stand] | None:
-        """The fewest steps to one of the wanted ways to stand in a task state, and which it is."""
-        if places(meet(self.standing(u), wanted)):
+    def nearest(self, u: int, wanted: Poses) -> tuple[int, ProductState] | None:
+        """The fewest steps to one of some poses in a task state, and which it is."""
+        if any(intersect(self.seen[u], wanted)):
             for steps, layer in enumerate(self.layers):
-                if u in layer:
-                    hit = meet(layer[u], wanted)
-                    if any(hit):
-                        return steps, _first(hit, u)
+                if u in layer and any(hit := intersect(layer[u], wanted)):
+                    return steps, _some_pose(hit, u)
         return None
 
-    def path(self, steps: int, goal: Stand) -> list[int]:
-        """The actions that lead to a stand which is first reached after so many steps."""
-        return self.trace(steps, goal)[0]
-
-    def trace(self, steps: int, goal: Stand) -> tuple[list[int], Stand]:
-        """The actions that lead to a stand, and where they start."""
+    def trace(self, steps: int, goal: ProductState) -> tuple[list[int], ProductState]:
+        """The actions that lead to a product state of a layer, and where they start."""
         actions: list[int] = []
         for layer in reversed(self.layers[:steps]):
             action, goal = self._back(layer, goal)
             actions.append(action)
         return actions[::-1], goal
 
-    def _back(self, layer: Layer, goal: Stand) -> tuple[int, Stand]:
-        """A stand of the layer before from which one action leads to the goal."""
+    def _back(self, layer: Layer, goal: ProductState) -> tuple[int, ProductState]:
+        """An action and a product state of the layer before from which it leads to the goal."""
         cell, direction, u = goal
-        ahead = self.leads.scene.geometry.ahead[direction]
-        options = [
-            (FORWARD, cell - ahead, direction),
+        sources = [
+            (FORWARD, cell - self.scene.geometry.ahead[direction], direction),
             (TURN_RIGHT, cell, (direction - 1) % 4),
             (TURN_LEFT, cell, (direction + 1) % 4),
-            # Hands that are full pick up nothing, empty ones put down nothing: that is how to wait.
-            (PUT_DOWN if self.leads.scene.carrying == NOTHING else PICK_UP, cell, direction),
+            # To wait is to put down nothing, or to pick something up with full hands.
+            (PUT_DOWN if self.scene.carrying == NOTHING else PICK_UP, cell, direction),
         ]
-        for before, boards in layer.items():
-            if self.leads.after(Stand(cell, direction, before)) == u:
-                for action, source, heading in options:
-                    if source >= 0 and (boards[heading] >> source) & 1:
-                        return action, Stand(source, heading, before)
+        for before, poses in layer.items():
+            if self.regions.advance(ProductState(cell, direction, before)) == u:
+                for action, source, heading in sources:
+                    if source >= 0 and (poses[heading] >> source) & 1:
+                        return action, ProductState(source, heading, before)
         raise AssertionError(f"no step leads to {goal}")
 
 
-def single(stand: Stand) -> Facing:
-    """One way to stand as a set."""
-    bit = 1 << stand.cell
-    up, right, down, left = (bit if d == stand.direction else 0 for d in range(4))
-    return up, right, down, left
+def _some_pose(poses: Poses, u: int) -> ProductState:
+    direction = next(d for d in range(4) if poses[d])
+    board = poses[direction]
+    return ProductState((board & -board).bit_length() - 1, direction, u)
 
 
-def _add(layer: Layer, u: int, standing: Facing) -> None:
-    if any(standing):
-        layer[u] = join(layer[u], standing) if u in layer else standing
-
-
-def _merge(layer: dict[int, list[Board]], u: int, boards: list[Board]) -> None:
-    old = layer.get(u)
-    layer[u] = boards if old is None else [x | y for x, y in zip(old, boards, strict=True)]
-
-
-def _first(boards: Facing, u: int) -> Stand:
-    """One way to stand out of a set that is not empty."""
-    direction = next(d for d in range(4) if boards[d])
-    board = boards[direction]
-    return Stand((board & -board).bit_length() - 1, direction, u)
-
-
-# What stands in the way: the objects and doors that have to go first on the cheapest ways to a place.
+# Obstacles: the objects and doors that must be moved or opened first on the cheapest ways to a place
 
 OPENING, UNLOCKING, REMOVING, FETCHING = 1, 10, 10, 12
-"""Rough costs of what stands in a way: opening a door, unlocking it, carrying an object off, fetching a key first."""
+"""Rough costs: opening a door, unlocking one, carrying an object off, fetching a key."""
 IMPASSABLE: Final = 1 << 20
 FREE_HANDED: Final = 10
 """A way that costs as much needs hands that carry nothing else, sooner or later."""
 ALTERNATIVES: Final = 3
-"""How many first blockers are looked for."""
+"""How many first obstacles are looked for."""
 
 Keys = tuple[int, ...]
-"""Colours of keys that cannot be fetched, since they are being fetched already."""
+"""Colours of keys that are being fetched already: nothing may wait for itself."""
 
 
-class Ways:
-    """The ways out of a region of a scene."""
+class Obstacles:
+    """What blocks the ways out of a region of a scene."""
 
     def __init__(self, scene: Scene, region: Board) -> None:
         self.scene, self.region = scene, region
-        self.geometry = scene.geometry
-        self._known: dict[tuple[Board, Board, Keys], list[tuple[int, int]]] = {}
-        self._known_costs: dict[Keys, dict[int, int]] = {}
+        self._first: dict[tuple[Board, Board, Keys], list[tuple[int, int]]] = {}
+        self._costs: dict[Keys, dict[int, int]] = {}
+        self._all: Board = scene.floor & ~scene.passable
 
-    def first_blockers(self, goals: Board, ignored: Board, keys: Keys) -> list[tuple[int, int]]:
-        """What stands first on the cheapest ways to the goals: (cost of the whole way, cell); none if a way is free.
+    def first(self, goals: Board, ignored: Board, keys: Keys) -> list[tuple[int, int]]:
+        """The first obstacle of each of the cheapest ways to the goals: (cost of the whole way, cell).
 
-        What is `ignored` is no obstacle.
+        None if a way is free. What is `ignored` is no obstacle.
         """
         asked = goals, ignored, keys
-        if asked not in self._known:
+        if asked not in self._first:
             start = self.region
-            if ignored & self.geometry.around(start):
+            if ignored & self.scene.geometry.around(start):
                 start |= self._beyond(ignored)
-            self._known[asked] = [] if start & goals else self._search(start, goals, ignored, keys)
-        return self._known[asked]
+            self._first[asked] = [] if start & goals else self._search(start, goals, ignored, keys)
+        return self._first[asked]
 
     def _search(self, start: Board, goals: Board, ignored: Board, keys: Keys) -> list[tuple[int, int]]:
-        """Dijkstra's search over the things in the way; what can be walked between them is free."""
-        blocking = self._blocking & ~ignored
-        costs, best = self._costs(keys), dict[int, int]()
+        """Dijkstra's algorithm over obstacles; walking between them is free."""
+        around, obstacles = self.scene.geometry.around, self._all & ~ignored
+        if keys not in self._costs:
+            self._costs[keys] = {index: self._cost(self.scene.cells[index], keys) for index in bits(self._all)}
+        costs, best = self._costs[keys], dict[int, int]()
         heap: list[tuple[int, int, int]] = []
 
         def push(cost: int, board: Board, first: int | None) -> None:
@@ -282,7 +227,7 @@ class Ways:
                     best[index] = total
                     heappush(heap, (total, index, index if first is None else first))
 
-        push(0, self.geometry.around(start) & blocking, None)
+        push(0, around(start) & obstacles, None)
         found: dict[int, int] = {}
         while heap and len(found) < ALTERNATIVES:
             cost, index, first = heappop(heap)
@@ -291,19 +236,11 @@ class Ways:
                 if area & goals:
                     found.setdefault(first, cost)
                 else:
-                    push(cost, self.geometry.around(area) & blocking, first)
+                    push(cost, around(area) & obstacles, first)
         return [(cost, first) for first, cost in found.items()]
 
-    def _costs(self, keys: Keys) -> dict[int, int]:
-        """Roughly what it takes to get past each thing in the way."""
-        found = self._known_costs.get(keys)
-        if found is None:
-            cells = self.scene.cells
-            found = {index: self._cost(cells[index], keys) for index in bits(self._blocking)}
-            self._known_costs[keys] = found
-        return found
-
     def _cost(self, code: int, keys: Keys) -> int:
+        """Roughly what it takes to get past an object or a door."""
         if code in CLOSED_CODES:
             return OPENING
         if code not in LOCKED_CODES:
@@ -314,398 +251,364 @@ class Ways:
         exists = (code & 7) not in keys and self.scene.board((key,))
         return FETCHING + UNLOCKING if exists else IMPASSABLE
 
-    @cached_property
-    def _blocking(self) -> Board:
-        """Everything that stands in a way and can be moved or opened."""
-        return self.scene.floor & ~self.scene.passable
+    def _beyond(self, obstacles: Board) -> Board:
+        """The cells of some obstacles, and what can be walked to from there once they are gone."""
+        around = self.scene.geometry.around(obstacles)
+        return obstacles | join(area for area in self._areas if area & around)
 
     @cached_property
     def _areas(self) -> list[Board]:
         """The parts of the floor that can be walked without touching anything."""
         areas, left = [], self.scene.passable
         while left:
-            area = self.geometry.flood(left & -left, left)
+            area = self.scene.geometry.flood(left & -left, left)
             areas.append(area)
             left &= ~area
         return areas
 
-    def _beyond(self, blockers: Board) -> Board:
-        """Cells that can be walked to once some blockers are gone, and theirs."""
-        around = self.geometry.around(blockers)
-        for area in self._areas:
-            if area & around:
-                blockers |= area
-        return blockers
 
-
-# Means to an end: what to pick up, put down or toggle next so that a guard can come true.
+# Subgoals: what to pick up, put down or toggle next so that a guard can come to hold
 #
-# Nothing is proven here. From what is missing (a door in the wrong state, an object out of reach, two objects apart) it
-# works back to things the agent can do now; the search tries them, follows what really happens and backtracks.
+# Nothing is proven here. From what is missing (a door in the wrong state, an object out of reach, two objects apart)
+# this works back to what the agent can do now; the search tries it, follows what really happens and backtracks.
 
 PUTTING_ASIDE, ADJUSTING = 3, 4
+"""Rough costs: putting down what is carried, changing the state of a door in the end."""
 LAST_RESORT: Final = 60
-"""Added to what is only tried when nothing better is left."""
+"""Added to the cost of what is only tried when nothing better is left."""
 FEW: Final = 6
-"""Of many objects that would do, how many of the nearest are considered."""
+"""Of many objects that fit, how many of the nearest are considered."""
 
 
-class Deed(NamedTuple):
+class Manipulation(NamedTuple):
     """Something to do with a cell ahead."""
 
     cost: int
-    """A guess at how many steps will be left afterwards."""
+    """A guess at the steps that will be left afterwards."""
     action: int
     cell: int
 
 
-Deeds = Iterator[Deed]
+Manipulations = Iterator[Manipulation]
 
 
-class Means:
-    """What can be done in a scene from the ways in which the agent can stand."""
+class Subgoals:
+    """What can be manipulated in a scene from the poses that the agent can walk to, and to what end."""
 
-    def __init__(self, scene: Scene, standing: Facing, agent: int) -> None:
-        self.scene, self.standing, self.agent = scene, standing, agent
+    def __init__(self, scene: Scene, poses: Poses, agent: int) -> None:
+        self.scene, self.poses, self.agent = scene, poses, agent
         self.geometry = scene.geometry
-        self.region = places(standing)
-        self._ways = Ways(scene, self.region)
+        self.region = cells_of(poses)
+        self._obstacles = Obstacles(scene, self.region)
 
-    def towards(self, positive: Iterable[int], negative: Iterable[int]) -> list[Deed]:
-        """Deeds that help to make all of the positive and none of the negative propositions hold, best first."""
-        best: dict[tuple[int, int], Deed] = {}
-        for deed in self._towards(tuple(positive), tuple(negative)):
-            known = best.get(deed[1:])
-            if known is None or deed.cost < known.cost:
-                best[deed[1:]] = deed
+    def manipulations(self, literals: tuple[int, ...]) -> list[Manipulation]:
+        """Manipulations that help to make a guard hold, best first."""
+        best: dict[tuple[int, int], Manipulation] = {}
+        for found in self._achieve_guard(literals):
+            known = best.get(found[1:])
+            if known is None or found.cost < known.cost:
+                best[found[1:]] = found
         return sorted(best.values())
 
-    def _towards(self, positive: tuple[int, ...], negative: tuple[int, ...]) -> Deeds:
-        missing = [prop for prop in positive if not self._places(self.scene.where(prop))]
-        for prop in missing:
-            yield from self._literal(prop)
+    def _achieve_guard(self, literals: tuple[int, ...]) -> Manipulations:
+        positive = [x for x in literals if x > 0]
+        missing = [x for x in positive if not self._cells(self.scene.holds(x - 1))]
+        for literal in missing:
+            yield from self._achieve(literal - 1)
         if missing:
             return
-        holds = self._holding(positive, negative)
-        yield from self._clear(holds, 0)
+        region = cells_of(self.scene.guard_region(literals))
+        yield from self._clear(region, 0)
         if len(positive) > 1:
-            for prop in positive:
-                yield from self._bring_near(prop, tuple(p for p in positive if p != prop), negative)
-        for prop in positive:
-            yield from _later(self._literal(prop))
-        if not holds or not positive:
-            for prop in negative:
-                yield from _later(self._undo(prop))
+            for literal in positive:
+                yield from self._achieve_near(literal - 1, [x for x in literals if x != literal])
+        for literal in positive:
+            yield from _as_last_resort(self._achieve(literal - 1))
+        if not region or not positive:
+            for literal in literals:
+                if literal < 0:
+                    yield from _as_last_resort(self._undo(-literal - 1))
 
-    def _places(self, where: Facing) -> Board:
-        return places(where) & self.scene.floor
-
-    def _holding(self, positive: tuple[int, ...], negative: tuple[int, ...]) -> Board:
-        """The cells in which the guard would hold if the agent could stand there."""
-        return places(self.scene.holding(positive, negative))
+    def _cells(self, poses: Poses) -> Board:
+        return cells_of(poses) & self.scene.floor
 
     def _apart(self, one: int, other: int) -> int:
         (a, b), (c, d) = self.geometry.place(one), self.geometry.place(other)
         return abs(a - c) + abs(b - d)
 
-    def _nearest(self, cells: Iterable[int]) -> list[int]:
-        return sorted(cells, key=lambda index: self._apart(self.agent, index))[:FEW]
+    def _nearest(self, board: Board) -> list[int]:
+        return sorted(bits(board), key=lambda index: self._apart(self.agent, index))[:FEW]
 
-    # One proposition at a time.
+    # One proposition
 
-    def _literal(self, prop: int) -> Deeds:
+    def _achieve(self, prop: int) -> Manipulations:
         location, first, last = meaning(prop)
         if location == CARRYING:
-            for index in self._nearest(bits(self.scene.board(first))):
-                yield from self._take(index, 0)
+            for index in self._nearest(self.scene.board(first)):
+                yield from self._pick_up(index, 0)
         elif location == FRONT:
             if self.scene.carrying in first:
                 yield from self._put_aside(0)
-            for index in self._nearest(bits(self._fitting(first))):
-                yield from self._bring_into(index, first, 0)
+            for index in self._nearest(self._fitting(first)):
+                yield from self._make_fit(index, first, 0)
         else:
             yield from self._bring_together(first, last)
 
-    def _fitting(self, codes: frozenset[int]) -> Board:
-        """What fits, and the doors that might."""
-        return sum(1 << i for i, code in self.scene.cells.items() if code in codes or self._might(code) & codes)
+    def _fitting(self, codes: Codes) -> Board:
+        """The objects and doors that fit, and the doors that can be made to: by toggling or with a key."""
+        board = self.scene.board(codes)
+        for index in bits(self.scene.board(DOOR_CODES) & ~board):
+            colour = self.scene.cells[index] & 7
+            key = cell(KEY, colour)
+            opens = self.scene.cells[index] not in LOCKED_CODES or self.scene.carrying == key
+            if not codes.isdisjoint((cell(DOOR_CLOSED, colour), cell(DOOR_OPEN, colour))):
+                board |= (1 << index) * (opens or self.scene.board((key,)) != 0)
+        return board
 
-    def _might(self, code: int) -> frozenset[int]:
-        """What a door can be made to be; nothing for objects and for doors whose key is nowhere."""
-        key = cell(KEY, code & 7)
-        has_key = self.scene.carrying == key or self.scene.board((key,)) != 0
-        if code not in DOOR_CODES or (code in LOCKED_CODES and not has_key):
-            return frozenset()
-        return frozenset({cell(DOOR_CLOSED, code & 7), cell(DOOR_OPEN, code & 7)})
-
-    def _bring_into(self, index: int, codes: frozenset[int], rest: int) -> Deeds:
-        """Make a door fit, or find the way to what fits already."""
+    def _make_fit(self, index: int, codes: Codes, rest: int) -> Manipulations:
+        """Bring a door into one of some states, or clear the way to what fits already."""
         code = self.scene.cells[index]
         if code in codes:
-            yield from self._clear(self._places(self.geometry.facing(1 << index)), rest)
+            yield from self._clear(self._cells(self.geometry.facing(1 << index)), rest)
         elif code in LOCKED_CODES:
             yield from self._unlock(index, (), rest + (cell(DOOR_OPEN, code & 7) not in codes))
         else:
-            yield from self._do(TOGGLE, index, rest)
+            yield from self._manipulate(TOGGLE, index, rest)
 
-    def _undo(self, prop: int) -> Deeds:
+    def _undo(self, prop: int) -> Manipulations:
         """Make a proposition false where it holds."""
         location, first, last = meaning(prop)
         if location == CARRYING and self.scene.carrying in first:
             yield from self._put_aside(0)
-        for index, code in list(self.scene.cells.items()):
-            if code in first or code in last:
-                if code in MOVABLE_CODES:
-                    yield from self._take(index, PUTTING_ASIDE)
-                elif code not in LOCKED_CODES:
-                    yield from self._do(TOGGLE, index, 0)
-                else:
-                    yield from self._unlock(index, (), 0)
+        for index in bits(self.scene.board(first | last)):
+            code = self.scene.cells[index]
+            if code in MOVABLE_CODES:
+                yield from self._pick_up(index, PUTTING_ASIDE)
+            elif code in LOCKED_CODES:
+                yield from self._unlock(index, (), 0)
+            else:
+                yield from self._manipulate(TOGGLE, index, 0)
 
-    # Several propositions at the same time.
+    # Several propositions at once
 
-    def _bring_near(self, prop: int, others: tuple[int, ...], negative: tuple[int, ...]) -> Deeds:
-        """Make one proposition hold in view of where the others do."""
-        stands = self.scene.holding(others, negative)
+    def _achieve_near(self, prop: int, others: list[int]) -> Manipulations:
+        """Make one proposition hold where the other literals of its guard do."""
+        poses = self.scene.guard_region(others)
         location, first, last = meaning(prop)
         if location == CARRYING:
-            yield from self._literal(prop)
+            yield from self._achieve(prop)
         elif location == FRONT:
-            yield from self._bring_to(first, self.geometry.in_front(stands))
+            yield from self._bring_to(first, self.geometry.in_front(poses))
         else:
-            view = self.geometry.in_view(stands)
-            mates = self._fitting(first | last) & view
+            view = self.geometry.in_view(poses)
             if self.scene.carrying in first | last:
-                for mate in self._nearest(bits(mates)):
+                for mate in self._nearest(self._fitting(first | last) & view):
                     yield from self._put_beside(mate, first | last)
             yield from self._bring_to(first | last, view)
 
-    def _bring_to(self, codes: frozenset[int], cells: Board) -> Deeds:
-        """Bring one of several objects to one of several cells."""
-        room = cells & self.scene.plain
+    def _bring_to(self, codes: Codes, cells: Board) -> Manipulations:
+        """Bring one of some objects to one of some cells."""
+        room = cells & self.scene.vacant
         if self.scene.carrying in codes:
-            for index in self._nearest(bits(room)):
-                yield from self._do(PUT_DOWN, index, 2)
+            for index in self._nearest(room):
+                yield from self._manipulate(PUT_DOWN, index, 2)
         elif room:
-            for index in self._nearest(bits(self.scene.board(codes & MOVABLE_CODES))):
+            for index in self._nearest(self.scene.board(codes & MOVABLE_CODES)):
                 away = min(self._apart(index, goal) for goal in bits(room))
-                yield from self._carry(index, self.geometry.around(room) & self.scene.floor, away + 2)
+                yield from self._fetch(index, self.geometry.around(room) & self.scene.floor, away + 2)
 
-    # Two objects side by side.
+    # Two objects side by side
 
-    def _bring_together(self, first: frozenset[int], last: frozenset[int]) -> Deeds:
+    def _bring_together(self, first: Codes, last: Codes) -> Manipulations:
+        codes, carried, movable = first | last, self.scene.carrying, self.scene.board(MOVABLE_CODES)
         ones, others = self._fitting(first), self._fitting(last)
         for pair in self.scene.pairs(ones, others):
             for index in pair:
-                if self.scene.cells[index] in DOOR_CODES - first - last:
-                    yield from self._bring_into(index, first | last, 0)
-        carried = self.scene.carrying
-        if carried in first or carried in last:
-            mates = (others if carried in first else 0) | (ones if carried in last else 0)
-            for mate in self._nearest(bits(mates)):
-                yield from self._put_beside(mate, first | last)
-        for one, other in self._likely_pairs(ones, others):
-            yield from self._fetch_for(one, other, first | last)
-
-    def _likely_pairs(self, ones: Board, others: Board) -> list[tuple[int, int]]:
-        """Objects to fetch, each with another to put it next to, in the order of the way that takes."""
-        movable = self.scene.board(MOVABLE_CODES)
+                if self.scene.cells[index] in DOOR_CODES - codes:
+                    yield from self._make_fit(index, codes, 0)
+        if carried in codes:
+            for mate in self._nearest((others if carried in first else 0) | (ones if carried in last else 0)):
+                yield from self._put_beside(mate, codes)
+        # Objects to fetch, each with another to put it next to, those first that take the shortest way.
         pairs = [(one, other) for one in bits(ones & movable) for other in bits(others) if one != other]
         pairs += [(one, other) for one in bits(others & movable) for other in bits(ones) if one != other]
-        return sorted(pairs, key=lambda pair: self._apart(self.agent, pair[0]) + self._apart(*pair))[:FEW]
+        pairs.sort(key=lambda pair: self._apart(self.agent, pair[0]) + self._apart(*pair))
+        for one, other in pairs[:FEW]:
+            yield from self._fetch_for(one, other, codes)
 
-    def _put_beside(self, mate: int, codes: frozenset[int]) -> Deeds:
+    def _put_beside(self, mate: int, codes: Codes) -> Manipulations:
         """Put what is carried next to something."""
         code = self.scene.cells[mate]
         fits = code in codes
         if not fits:
-            yield from self._bring_into(mate, codes, ADJUSTING)
+            yield from self._make_fit(mate, codes, ADJUSTING)
         around = self.geometry.around(1 << mate)
         if code not in LOCKED_CODES or fits:
-            for index in bits(around & self.scene.plain):
-                yield from self._do(PUT_DOWN, index, 0 if fits else ADJUSTING)
+            for index in bits(around & self.scene.vacant):
+                yield from self._manipulate(PUT_DOWN, index, 0 if fits else ADJUSTING)
         for index in bits(around & self.scene.board(MOVABLE_CODES)):
-            yield from _later(self._take(index, PUTTING_ASIDE))
+            yield from _as_last_resort(self._pick_up(index, PUTTING_ASIDE))
 
-    def _fetch_for(self, index: int, mate: int, codes: frozenset[int]) -> Deeds:
-        """Fetch an object in order to put it next to another; a lock to be opened comes first."""
+    def _fetch_for(self, index: int, mate: int, codes: Codes) -> Manipulations:
+        """Fetch an object in order to put it next to another; a lock that must be opened comes first."""
         code = self.scene.cells[mate]
-        carry = self._apart(index, mate) + 2
-        there = self._apart(mate, index) + 1
+        rest = self._apart(index, mate) + 2
         if code in LOCKED_CODES and code not in codes:
-            yield from self._unlock(mate, (), PUTTING_ASIDE + there + carry)
+            yield from self._unlock(mate, (), PUTTING_ASIDE + self._apart(mate, index) + 1 + rest)
             return
         around = self.geometry.around(1 << mate)
-        room = self.geometry.around(around & (self.scene.plain | 1 << index)) & self.scene.floor
-        rest = carry if code in codes else carry + ADJUSTING
-        yield from self._carry(index, room, rest)
+        room = self.geometry.around(around & (self.scene.vacant | 1 << index)) & self.scene.floor
+        rest += 0 if code in codes else ADJUSTING
+        yield from self._fetch(index, room, rest)
         if not room & self.region:
             for occupant in bits(around & self.scene.board(MOVABLE_CODES) & ~(1 << index)):
-                yield from self._take(occupant, PUTTING_ASIDE + rest)
+                yield from self._pick_up(occupant, PUTTING_ASIDE + rest)
 
-    def _carry(self, index: int, goals: Board, rest: int, keys: tuple[int, ...] = ()) -> Deeds:
-        """Fetch an object in order to carry it to one of the cells; what is in the way there has to go first."""
-        ways = self._ways.first_blockers(goals, 1 << index, keys)
+    def _fetch(self, index: int, goals: Board, rest: int, keys: Keys = ()) -> Manipulations:
+        """Fetch an object in order to carry it to one of some cells; obstacles on the way there come first."""
+        ways = self._obstacles.first(goals, 1 << index, keys)
         hard = [(cost, first) for cost, first in ways if cost >= FREE_HANDED]
         for cost, first in hard:
-            yield from self._pass(first, keys, cost + self._apart(first, index) + rest)
+            yield from self._get_past(first, keys, cost + self._apart(first, index) + rest)
         rest += min((cost for cost, _ in ways), default=0)
-        yield from self._take(index, rest + (LAST_RESORT if hard else 0), keys)
+        yield from self._pick_up(index, rest + (LAST_RESORT if hard else 0), keys)
 
-    # Single objects and doors. `rest` is what will be left to do afterwards.
+    # Single objects and doors. `rest` guesses the steps that are left afterwards.
 
-    def _take(self, index: int, rest: int, keys: tuple[int, ...] = ()) -> Deeds:
-        """Pick up one object, with empty hands. `keys` are colours that are being fetched already: no circles."""
-        if self.scene.carrying == NOTHING and self._can_face(index):
-            yield Deed(rest, PICK_UP, index)
+    def _can_face(self, index: int) -> bool:
+        return any(intersect(self.geometry.facing(1 << index), self.poses))
+
+    def _pick_up(self, index: int, rest: int, keys: Keys = ()) -> Manipulations:
+        if self.scene.carrying == NOTHING:
+            yield from self._manipulate(PICK_UP, index, rest, keys)
         elif self._can_face(index):
             yield from self._put_aside(rest, index)
         else:
-            full = 0 if self.scene.carrying == NOTHING else PUTTING_ASIDE
-            yield from self._clear(self._places(self.geometry.facing(1 << index)), rest + full + 1, keys)
+            yield from self._clear(self._cells(self.geometry.facing(1 << index)), rest + PUTTING_ASIDE + 1, keys)
 
-    def _do(self, action: int, index: int, rest: int, keys: tuple[int, ...] = ()) -> Deeds:
+    def _manipulate(self, action: int, index: int, rest: int, keys: Keys = ()) -> Manipulations:
         """Do something with a cell, or clear the way to it."""
         if self._can_face(index):
-            yield Deed(rest, action, index)
+            yield Manipulation(rest, action, index)
         else:
-            yield from self._clear(self._places(self.geometry.facing(1 << index)), rest + 1, keys)
+            yield from self._clear(self._cells(self.geometry.facing(1 << index)), rest + 1, keys)
 
-    def _unlock(self, door: int, keys: tuple[int, ...], rest: int) -> Deeds:
+    def _unlock(self, door: int, keys: Keys, rest: int) -> Manipulations:
         colour = self.scene.cells[door] & 7
         key = cell(KEY, colour)
         if self.scene.carrying == key:
-            yield from self._do(TOGGLE, door, rest, keys)
+            yield from self._manipulate(TOGGLE, door, rest, keys)
         elif colour not in keys:
-            stands = self._places(self.geometry.facing(1 << door))
-            for index in self._nearest(bits(self.scene.board((key,)))):
-                yield from self._carry(index, stands, self._apart(index, door) + 1 + rest, (*keys, colour))
+            goals = self._cells(self.geometry.facing(1 << door))
+            for index in self._nearest(self.scene.board((key,))):
+                yield from self._fetch(index, goals, self._apart(index, door) + 1 + rest, (*keys, colour))
 
-    def _can_face(self, index: int) -> bool:
-        return places(meet(self.geometry.facing(1 << index), self.standing)) != 0
-
-    # The way there.
-
-    def _clear(self, goals: Board, rest: int, keys: tuple[int, ...] = ()) -> Deeds:
-        """Deeds that open or clear a way to one of the cells; nothing if they can be reached or never will."""
+    def _clear(self, goals: Board, rest: int, keys: Keys = ()) -> Manipulations:
+        """Open or clear a way to one of some cells; nothing if they can be reached or never will."""
         if goals and not goals & self.region:
-            for cost, blocker in self._ways.first_blockers(goals, 0, keys):
-                ahead = min(self._apart(blocker, goal) for goal in bits(goals))
-                yield from self._pass(blocker, keys, cost + ahead + rest)
+            for cost, obstacle in self._obstacles.first(goals, 0, keys):
+                ahead = min(self._apart(obstacle, goal) for goal in bits(goals))
+                yield from self._get_past(obstacle, keys, cost + ahead + rest)
 
-    def _pass(self, blocker: int, keys: tuple[int, ...], rest: int) -> Deeds:
-        """Get past one thing."""
-        code = self.scene.cells[blocker]
-        if code in CLOSED_CODES:
-            yield from [Deed(rest, TOGGLE, blocker)] if self._can_face(blocker) else []
-        elif code in LOCKED_CODES:
-            yield from self._unlock(blocker, keys, rest)
-        elif self.scene.carrying != NOTHING:
-            yield from self._put_aside(rest, blocker)
-        elif self._can_face(blocker):
-            yield Deed(rest + PUTTING_ASIDE, PICK_UP, blocker)
+    def _get_past(self, obstacle: int, keys: Keys, rest: int) -> Manipulations:
+        code = self.scene.cells[obstacle]
+        if code in LOCKED_CODES:
+            yield from self._unlock(obstacle, keys, rest)
+        elif code not in CLOSED_CODES and self.scene.carrying != NOTHING:
+            yield from self._put_aside(rest, obstacle)
+        elif self._can_face(obstacle):
+            is_door = code in CLOSED_CODES
+            yield Manipulation(rest + PUTTING_ASIDE * (not is_door), TOGGLE if is_door else PICK_UP, obstacle)
 
-    # Hands that are full.
-
-    def _put_aside(self, rest: int, towards: int | None = None) -> Deeds:
-        """Put down what is carried where it does no harm."""
+    def _put_aside(self, rest: int, towards: int | None = None) -> Manipulations:
+        """Put down what is carried where it does no harm, on the way to some cell."""
         for extra, index in self._asides:
             back = 0 if towards is None else self._apart(index, towards)
-            yield Deed(extra + back + rest + 1, PUT_DOWN, index)
+            yield Manipulation(extra + back + rest + 1, PUT_DOWN, index)
 
     @cached_property
     def _asides(self) -> list[tuple[int, int]]:
-        """Places to put something down: quiet ones, then others away from doors, then any, the nearest first."""
-        free = self.geometry.in_front(self.standing) & self.scene.plain
-        doors = self.geometry.around(self.scene.board(DOOR_CODES))
-        quiet = free & ~doors & ~self.geometry.around(self.scene.board(MOVABLE_CODES))
-        boards = ((0, quiet), (2, free & ~doors), (8, free))
-        return [(extra, index) for extra, board in boards for index in self._near(board)]
+        """Cells to put something down in, with their costs: away from all else, away from doors, or any.
 
-    def _near(self, board: Board) -> list[int]:
-        """Two harmless cells of a set near the agent, or one that may be in the way."""
-        chosen: list[int] = []
-        ring = seen = 1 << self.agent
-        while ring and len(chosen) < 2:
-            ring = self.geometry.around(ring) & self.scene.floor & ~seen
-            seen |= ring
-            chosen += [index for index in bits(ring & board) if self._is_harmless(index)]
-        return chosen[:2] or list(bits(board))[:1]
+        Of each, two cells near the agent that block no way, else one that may.
+        """
+        free = self.geometry.in_front(self.poses) & self.scene.vacant
+        no_doors = free & ~self.geometry.around(self.scene.board(DOOR_CODES))
+        quiet = no_doors & ~self.geometry.around(self.scene.board(MOVABLE_CODES))
+        found: list[tuple[int, int]] = []
+        for extra, board in ((0, quiet), (2, no_doors), (8, free)):
+            chosen: list[int] = []
+            ring = seen = 1 << self.agent
+            while ring and len(chosen) < 2:
+                ring = self.geometry.around(ring) & self.scene.floor & ~seen
+                seen |= ring
+                chosen += [index for index in bits(ring & board) if self._blocks_nothing(index)]
+            found += [(extra, index) for index in chosen[:2] or list(bits(board))[:1]]
+        return found
 
-    def _is_harmless(self, index: int) -> bool:
-        """Whether the cells around one stay joined by the eight cells about it when it is blocked."""
-        ahead = self.geometry.ahead
-        ring = [ahead[0], ahead[0] + ahead[1], ahead[1], ahead[1] + ahead[2]]
-        ring += [ahead[2], ahead[2] + ahead[3], ahead[3], ahead[3] + ahead[0]]
-        passable = self.scene.passable
-        open_cells = [(passable >> (index + step)) & 1 for step in ring]
+    def _blocks_nothing(self, index: int) -> bool:
+        """Whether the cells around one stay joined, by the eight cells about it, when it is blocked."""
+        up, right, down, left = self.geometry.ahead
+        ring = (up, up + right, right, right + down, down, down + left, left, left + up)
+        is_open = [(self.scene.passable >> (index + step)) & 1 for step in ring]
         # A side that is open and not joined to the next side by an open corner begins a part of its own.
-        parts = sum(open_cells[i] and not (open_cells[i + 1] and open_cells[i + 2 & 7]) for i in (0, 2, 4, 6))
-        return parts <= 1
+        return sum(is_open[i] and not (is_open[i + 1] and is_open[i + 2 & 7]) for i in (0, 2, 4, 6)) <= 1
 
 
-def _later(deeds: Iterator[Deed], extra: int = LAST_RESORT) -> Iterator[Deed]:
-    return (deed._replace(cost=deed.cost + extra) for deed in deeds)
+def _as_last_resort(found: Manipulations) -> Manipulations:
+    return (one._replace(cost=one.cost + LAST_RESORT) for one in found)
 
 
-# The search for a plan: walk freely, then do one thing with the cell ahead, and again.
-#
-# A node is a moment in which the agent has just changed something. All walking from there is explored at once (`roam`),
-# the domain says which deeds might help (`means`), and the best-looking chain of deeds is followed first. Task states
-# that the outlook has given up are never entered.
+# Best-first search
 
 
-class Style(NamedTuple):
-    """What a search goes for when it chooses which chain of deeds to follow."""
+class Weights(NamedTuple):
+    """How a search ranks sequences of manipulations."""
 
     length: int
-    """What a step costs."""
+    """Cost of a step taken."""
     transition: int
-    """What a transition is worth."""
-    strain: int
-    """What it costs to leave the best-looking deed, for each that looks better."""
+    """Cost of a transition of the task that is still to be made."""
+    discrepancy: int
+    """Cost of not taking the best-looking manipulation, for each that looks better."""
     share: float
-    """Which part of the budget it gets."""
-    ahead: bool = False
+    """Part of the budget that it gets."""
+    lookahead: bool = False
     """Whether to prepare for the transitions after the next."""
 
 
-STYLES: Final = (
-    Style(1, 60, 8, 0.3),
-    Style(0, 400, 12, 0.2),
-    Style(1, 60, 6, 0.2, ahead=True),
-    Style(0, 60, 3, 0.2),
-    Style(2, 40, 2, 0.1, ahead=True),
+PORTFOLIO: Final = (
+    Weights(1, 60, 8, 0.3),
+    Weights(0, 400, 12, 0.2),
+    Weights(1, 60, 6, 0.2, lookahead=True),
+    Weights(0, 60, 3, 0.2),
+    Weights(2, 40, 2, 0.1, lookahead=True),
 )
-"""Tried in turn: what one kind of greed misses another often finds."""
-POLISH: Final = (Style(2, 30, 0, 0.5), Style(1, 20, 1, 0.3), Style(3, 40, 4, 0.2))
+"""Tried in turn: what one misses another often finds."""
+SHORTENING: Final = (Weights(2, 30, 0, 0.5), Weights(1, 20, 1, 0.3), Weights(3, 40, 4, 0.2))
 """Tried in turn for plans shorter than a known one."""
 TYPICAL = 15
-"""The guess when a transition was just made."""
+"""The guess at the steps to the next transition when one was just made."""
 BREADTH, BREADTH_AHEAD = 12, 4
-"""Most deeds that are tried from one node, and towards a later transition."""
+"""Most manipulations that are tried from one node, and towards a later transition."""
 
 
 @dataclass(slots=True)
 class Node:
-    """A moment of a play in which something was just changed."""
+    """A moment of a play in which something was just manipulated."""
 
     scene: Scene
-    stand: Stand
+    state: ProductState
     length: int
     """Steps so far."""
-    left: int
-    """A guess at the steps to the next transition."""
-    strain: int
-    """How often, and how far, the chain of deeds has left what looked best."""
+    discrepancy: int
     parent: "Node | None"
     actions: tuple[int, ...]
     """What was done since the parent."""
 
     def plan(self) -> list[int]:
         """All actions since the start."""
-        parts: list[tuple[int, ...]] = []
-        node: Node | None = self
+        parts, node = [self.actions], self.parent
         while node is not None:
             parts.append(node.actions)
             node = node.parent
@@ -713,85 +616,145 @@ class Node:
 
 
 class Search:
-    """A bounded best-first search for one problem."""
+    """A best-first search for a plan, bounded by a number of nodes."""
 
-    def __init__(self, outlook: Outlook, step_limit: int, style: Style) -> None:
-        self.outlook, self.machine, self.step_limit, self.style = outlook, outlook.machine, step_limit, style
-        self._accepting = frozenset(u for u, o in enumerate(self.machine.outcome) if o == ACCEPTED)
-        self._alive = frozenset(u for u, _ in outlook.winning)
-        self._heap: list[tuple[int, int, Node]] = []
-        self._order = count()
-        self._visited: dict[tuple[object, int], list[list[int]]] = {}
+    def __init__(self, product: AbstractProduct, step_limit: int, weights: Weights) -> None:
+        self.product, self.machine, self.step_limit, self.weights = product, product.machine, step_limit, weights
+        self._alive = frozenset(u for u, _ in product.distances)
         self.expanded = 0
 
-    def run(self, scene: Scene, start: Stand, budget: int) -> list[int] | None:
-        """A plan, or None if none was found within the budget of nodes."""
-        heappush(self._heap, (0, next(self._order), Node(scene, start, 0, TYPICAL, 0, None, ())))
-        while self._heap and self.expanded < budget:
-            node = heappop(self._heap)[-1]
-            plan = self._expand(node)
-            if plan is not None:
+    def run(self, start: ProductState, budget: int) -> list[int] | None:
+        """A plan, or None if none was found within the budget."""
+        order = count()
+        heap = [(0, next(order), Node(self.product.scene, start, 0, 0, None, ()))]
+        visited: dict[tuple[object, int], list[Poses]] = {}
+        while heap and self.expanded < budget:
+            node = heappop(heap)[-1]
+            cell, direction, u = node.state
+            known = visited.setdefault((node.scene.key, u), [])
+            if any((poses[direction] >> cell) & 1 for poses in known):
+                continue  # an earlier node of the same scene could have walked here
+            self.expanded += 1
+            walk = Walk(node.scene, self.product, {u: node.state.poses})
+            steps = len(walk.layers) - 1
+            if walk.goal is not None and node.length + steps <= self.step_limit:
+                return node.plan() + walk.trace(steps, walk.goal)[0]
+            known.append(walk.seen[u])
+            children = sorted(self._children(node, walk), key=lambda pair: pair[0])
+            for rank, (promise, child) in enumerate(children):
+                child.discrepancy = node.discrepancy + self.weights.discrepancy * rank
+                if child.length < self.step_limit:
+                    heappush(heap, (promise + child.discrepancy, next(order), child))
+        return None
+
+    def _children(self, node: Node, walk: Walk) -> Iterator[tuple[int, Node]]:
+        """The nodes after each manipulation that is worth trying, with a guess at the cost of the whole plan."""
+        for u in walk.seen:
+            for cost, action, index in self._manipulations(node, walk, u):
+                reached = walk.nearest(u, node.scene.geometry.facing(1 << index))
+                scene = node.scene.act(action, index)
+                if reached is None or scene is None:
+                    continue
+                steps, state = reached
+                after = state._replace(u=GuardRegions(scene, self.machine).advance(state))
+                distance = self.product.distance(after.u, scene)
+                if distance < LOST:
+                    actions = (*walk.trace(steps, state)[0], action)
+                    child = Node(scene, after, node.length + len(actions), 0, node, actions)
+                    left = cost if after.u == u else TYPICAL
+                    yield self.weights.length * child.length + left + self.weights.transition * distance, child
+
+    def _manipulations(self, node: Node, walk: Walk, u: int) -> list[Manipulation]:
+        """What may help in one task state, best first."""
+        subgoals = Subgoals(node.scene, walk.seen[u], node.state.cell)
+        edges = [edge for edge in self.machine.leaving[u] if edge.target in self._alive]
+        found = [one for edge in edges for one in subgoals.manipulations(edge.literals)]
+        if self.weights.lookahead:
+            later = [edge for first in edges for edge in self.machine.leaving[first.target]]
+            for _, literals in dict.fromkeys((e.target, e.literals) for e in later if e.target in self._alive):
+                some = subgoals.manipulations(literals)[:BREADTH_AHEAD]
+                found += [one._replace(cost=one.cost + TYPICAL) for one in some]
+        return sorted(found)[:BREADTH]
+
+
+# Exhaustive search
+#
+# Every object picked up and put down everywhere, every door toggled, until nothing new comes up. Only small problems
+# come to an end within the budget, but for those the answer is certain. A node is a scene with all the product states
+# that were new when it came up, so walking costs no nodes.
+
+HOPELESS: Final = 20
+"""How many times more scenes than the budget are too many to begin with."""
+
+
+@dataclass(slots=True)
+class Arrangement:
+    """A scene, what is within walking distance in it, and how it came about."""
+
+    walk: Walk
+    parent: "Arrangement | None"
+    action: int
+    """The manipulation that led here from the parent."""
+
+    def plan_to(self, steps: int, goal: ProductState) -> list[int]:
+        """All actions from the start to a product state that is reached here after so many steps."""
+        actions, entry = self.walk.trace(steps, goal)
+        if self.parent is None:
+            return actions
+        before = self.parent.walk
+        for u in before.seen:
+            state = entry._replace(u=u)
+            if self.walk.regions.advance(state) == entry.u and (reached := before.nearest(u, state.poses)):
+                return [*self.parent.plan_to(*reached), self.action, *actions]
+        raise AssertionError("an arrangement does not follow from its parent")
+
+
+def exhaust(
+    product: AbstractProduct, start: ProductState, step_limit: int, budget: int
+) -> list[int] | Literal["impossible"] | None:
+    """A plan, or the certainty that there is none of any length, or None if the budget did not suffice."""
+    if _count_scenes(product) > HOPELESS * budget:
+        return None
+    seen: dict[tuple[object, int], Poses] = {}
+    todo: deque[tuple[Scene, Layer, Arrangement | None, int]] = deque(
+        [(product.scene, {start.u: start.poses}, None, 0)]
+    )
+    is_complete = True
+    while todo and budget > 0:
+        scene, layer, parent, action = todo.popleft()
+        fresh: Layer = {}
+        for u, poses in layer.items():
+            add(fresh, u, minus(poses, seen.get((scene.key, u), NO_POSES)))
+        if not fresh:
+            continue
+        budget -= 1
+        node = Arrangement(Walk(scene, product, fresh), parent, action)
+        walk = node.walk
+        if walk.goal is not None:
+            plan = node.plan_to(len(walk.layers) - 1, walk.goal)
+            if len(plan) <= step_limit:
                 return plan
-        return None
+            is_complete = False
+            continue
+        for u, poses in walk.seen.items():
+            add(seen, (scene.key, u), poses)
+        hands = (PICK_UP, scene.board(MOVABLE_CODES)) if scene.carrying == NOTHING else (PUT_DOWN, scene.vacant)
+        for kind, board in (hands, (TOGGLE, scene.board(DOOR_CODES))):
+            for index in bits(board):
+                facing: Layer = {}
+                for u, poses in walk.seen.items():
+                    add(facing, u, intersect(poses, scene.geometry.facing(1 << index)))
+                changed = scene.act(kind, index) if facing else None
+                if changed is not None:
+                    after = GuardRegions(changed, product.machine).advance_all(facing)
+                    alive = {u: poses for u, poses in after.items() if product.distance(u, changed) < LOST}
+                    todo.append((changed, alive, node, kind))
+    return "impossible" if is_complete and not todo else None
 
-    def _expand(self, node: Node) -> list[int] | None:
-        """Walk from a node: either to acceptance, or to the deeds that follow it."""
-        stand = node.stand
-        if self._was_here(node):
-            return None
-        self.expanded += 1
-        leads = Leads(node.scene, self.machine)
-        lost = frozenset(u for u in range(len(self.machine.outcome)) if self.outlook.distance(u, node.scene) >= LOST)
-        roam = Roam(leads, {stand.u: single(stand)}, lost, self._accepting)
-        if roam.goal is not None:
-            steps = len(roam.layers) - 1
-            if node.length + steps <= self.step_limit:
-                return node.plan() + roam.path(steps, roam.goal)
-        self._visited.setdefault((node.scene.key, stand.u), []).append(roam.seen[stand.u])
-        self._follow(node, roam)
-        return None
 
-    def _was_here(self, node: Node) -> bool:
-        """Whether an earlier node in the same scene could have walked here."""
-        cell, direction, u = node.stand
-        return any((seen[direction] >> cell) & 1 for seen in self._visited.get((node.scene.key, u), ()))
-
-    def _follow(self, node: Node, roam: Roam) -> None:
-        """Queue what can be done from the task states within walking distance."""
-        children = [self._child(node, roam, u, deed) for u in roam.seen for deed in self._deeds(node, roam, u)]
-        hopeful = [(self._promise(child), child) for child in children if child is not None]
-        hopeful.sort(key=lambda pair: pair[0])
-        for rank, (promise, child) in enumerate(hopeful):
-            child.strain = node.strain + self.style.strain * rank
-            if promise < LOST and child.length < self.step_limit:
-                heappush(self._heap, (promise + child.strain, next(self._order), child))
-
-    def _child(self, node: Node, roam: Roam, u: int, deed: Deed) -> Node | None:
-        """The moment after a deed, if it can be done."""
-        reached = roam.nearest(u, node.scene.geometry.facing(1 << deed.cell))
-        scene = node.scene.act(deed.action, deed.cell)
-        if reached is None or scene is None:
-            return None
-        steps, stand = reached
-        after = stand._replace(u=Leads(scene, self.machine).after(stand))
-        actions = (*roam.path(steps, stand), deed.action)
-        left = deed.cost if after.u == u else TYPICAL
-        return Node(scene, after, node.length + len(actions), left, 0, node, actions)
-
-    def _promise(self, node: Node) -> int:
-        """A guess at the length of the whole plan, in which transitions count for more than they take."""
-        distance = self.outlook.distance(node.stand.u, node.scene)
-        guess = self.style.length * node.length + node.left + self.style.transition * distance
-        return guess if distance < LOST else LOST
-
-    def _deeds(self, node: Node, roam: Roam, u: int) -> list[Deed]:
-        """What the domain suggests in one task state, best first."""
-        means = Means(node.scene, roam.standing(u), node.stand.cell)
-        edges = [edge for edge in self.machine.edges[u] if edge.target in self._alive]
-        deeds = [deed for edge in edges for deed in means.towards(edge.positive, edge.negative)]
-        if self.style.ahead:
-            later = [edge for first in edges for edge in self.machine.edges[first.target] if edge.target in self._alive]
-            for edge in dict.fromkeys(later):
-                found = means.towards(edge.positive, edge.negative)[:BREADTH_AHEAD]
-                deeds += [deed._replace(cost=deed.cost + TYPICAL) for deed in found]
-        return sorted(deeds)[:BREADTH]
+def _count_scenes(product: AbstractProduct) -> int:
+    """Roughly how many scenes manipulations can lead to."""
+    scene = product.scene
+    within = product.within(join(unlocked for _, unlocked in product.entered_from))
+    doors = (scene.board(DOOR_CODES) & (within.region | scene.geometry.around(within.region))).bit_count()
+    return within.region.bit_count() ** within.movable.total() * 2**doors

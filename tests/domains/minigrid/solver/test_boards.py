@@ -46,12 +46,12 @@ def test_propositions_hold_where_the_label_says(levels: Level) -> None:
         for i in range(LEVELS):
             scene, cell, direction = read_scene(one(placed, i))
             asked = {*np.flatnonzero(labels[i]).tolist(), *rng.integers(0, len(NAMES), ASKED).tolist()}
-            wrong = [NAMES[p] for p in asked if (scene.where(p)[direction] >> cell & 1) != labels[i, p]]
+            wrong = [NAMES[p] for p in asked if (scene.holds(p)[direction] >> cell & 1) != labels[i, p]]
             assert not wrong
 
 
 @pytest.mark.parametrize("action", [PICK_UP, PUT_DOWN, TOGGLE])
-def test_deeds_change_what_the_dynamics_change(levels: Level, action: int) -> None:
+def test_manipulations_change_what_the_dynamics_change(levels: Level, action: int) -> None:
     changed = 0
     for seed in range(STANDS):
         placed = elsewhere(levels, 100 + seed)
@@ -78,9 +78,8 @@ def test_cells_are_numbered_with_room_around_them() -> None:
 
 def can_hold(drawing: str, *names: str) -> bool:
     scene, agent, _ = read_scene(parse_level(drawing))
-    positive = [IDS[name] for name in names if name[0] != "-"]
-    negative = [IDS[name[1:]] for name in names if name[0] == "-"]
-    return bounds.satisfiable(bounds.reachable(scene, agent, 0), positive, negative)
+    literals = [-IDS[name[1:]] - 1 if name[0] == "-" else IDS[name] + 1 for name in names]
+    return bounds.satisfiable(bounds.reachable(scene, agent, 0), literals)
 
 
 SEALED = """
