@@ -191,8 +191,14 @@ if signal.SIGABRT in told:
         self.process.stdin.write(sentence.encode())
         self.process.stdin.flush()
         os.set_blocking(self.process.stdin.fileno(), False)
-        signal.signal(signal.SIGABRT, lambda *_: None)
+        signal.signal(signal.SIGABRT, _abort)
         signal.set_wakeup_fd(self.process.stdin.fileno(), warn_on_full_buffer=False)
+
+
+def _abort(number: int, frame: Any) -> None:
+    """Only a signal from outside gets here; JAX's own has ended the process by then."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def first_line(error: BaseException) -> str:

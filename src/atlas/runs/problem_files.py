@@ -1,4 +1,21 @@
-"""One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one."""
+"""Problems as files: `load`, `load_level`, `load_task`, `save`, and `choose` for one out of many.
+
+One problem is one YAML document that a person can read and type:
+
+    name: fetch
+    level: |
+      ##############
+      ##kb......-r##
+      ##^.........##
+      ##############
+    carrying: green ball        # may be left out
+    task: pick up the blue key, then open the red door
+    tags: [keys, doors]         # may be left out
+    notes: The door is in view. # may be left out
+
+A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: …`. A set is a file of several documents or a
+folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -16,27 +33,6 @@ from atlas.tasks import packed
 from atlas.tasks.formats import TASK_KEYS, format_task, parse_task
 from atlas.tasks.machine import Task
 from atlas.types import About, Level, NamedProblem, Problem, Surface
-
-# YAML documents that remember where things stand, so that every complaint names file, line and column.
-
-
-# Problems as files: `load`, `load_level`, `load_task`, `save`.
-#
-# One problem is one YAML document that a person can read and type:
-#
-#     name: fetch
-#     level: |
-#       ##############
-#       ##kb......-r##
-#       ##^.........##
-#       ##############
-#     carrying: green ball        # may be left out
-#     task: pick up the blue key, then open the red door
-#     tags: [keys, doors]         # may be left out
-#     notes: The door is in view. # may be left out
-#
-# A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: …`. A set is a file of several documents or
-# a folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
 
 YAML_SUFFIXES: Final = (".yaml", ".yml")
 SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
@@ -149,10 +145,13 @@ def _problem(document: Document, name: str) -> NamedProblem:
     for key in (surface.level_keys[0], "task"):
         if key not in entries:
             document.fail(document.node, f"a problem needs a {key}")
+    tags = document.value(entries["tags"]) if "tags" in entries else []
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        document.fail(entries["tags"], "tags must be a list of words, e.g. [keys, maze]")
     about = About(
         name=document.text(entries["name"], "name") if "name" in entries else name,
         notes=document.text(entries["notes"], "notes").strip() if "notes" in entries else "",
-        tags=_tags(document, entries["tags"]) if "tags" in entries else (),
+        tags=tuple(tags),
         source=str(document.path),
     )
     level = _level(document, surface, entries)
@@ -172,13 +171,6 @@ def _entries(document: Document) -> tuple[Surface, dict[str, yaml.Node]]:
             hint = nearest(key, known) or f"; known: {', '.join(known)}"
             document.fail(node, f"'{key}' is not a key of a problem{hint}")
     return surface, entries
-
-
-def _tags(document: Document, node: yaml.Node) -> tuple[str, ...]:
-    value = document.value(node)
-    if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
-        document.fail(node, "tags must be a list of words, e.g. [keys, maze]")
-    return tuple(value)
 
 
 def _level(document: Document, surface: Surface, entries: dict[str, yaml.Node]) -> Level:
@@ -251,18 +243,13 @@ def save(problem: Problem | Level | Sequence[Problem | Level], path: Path | str)
     elif path.suffix:
         raise AtlasError(f"{path}: problems are written to {' or '.join(YAML_SUFFIXES)} files, or into a folder")
     else:
-        for number, name in enumerate(_file_names(problems)):
-            write_whole(path / f"{name}.yaml", format_problem(problems[number]))
-
-
-def _file_names(problems: Sequence[Problem | Level]) -> list[str]:
-    """Names of problems where they have one, else numbers that sort."""
-    width = len(str(len(problems)))
-    names = [getattr(p, "name", "") or f"{i:0{width}d}" for i, p in enumerate(problems, start=1)]
-    for name in names:
-        if names.count(name) > 1:
-            raise AtlasError(f"two problems are called '{name}': they cannot be written into one folder")
-    return names
+        width = len(str(len(problems)))  # problems without a name get numbers that sort
+        names = [getattr(p, "name", "") or f"{i:0{width}d}" for i, p in enumerate(problems, start=1)]
+        for name in names:
+            if names.count(name) > 1:
+                raise AtlasError(f"two problems are called '{name}': they cannot be written into one folder")
+        for one, name in zip(problems, names, strict=True):
+            write_whole(path / f"{name}.yaml", format_problem(one))
 
 
 def format_problem(problem: Problem | Level) -> str:
@@ -286,9 +273,6 @@ def _line(key: str, value: Any) -> str:
     """One entry: text as a line or lines, lists and small mappings in brackets."""
     flow = False if isinstance(value, str) else None
     return yaml.safe_dump({key: value}, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=100)
-
-
-# One problem, or one level without a task, out of whatever file or set a command was given.
 
 
 def load_any(path: Path | str) -> list[NamedProblem] | Level:
@@ -317,7 +301,11 @@ def choose(path: Path | str, name: str | None = None, index: int | None = None) 
     if not isinstance(found, list):
         return found
     if name is not None:
-        return _by_name(found, name, path)
+        names = [problem.name for problem in found]
+        if name not in names:
+            hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
+            raise AtlasError(f"{path}: no problem is called '{name}'{hint}")
+        return found[names.index(name)]
     if index is not None:
         if not -len(found) <= index < len(found):
             raise AtlasError(f"{path}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
@@ -325,15 +313,3 @@ def choose(path: Path | str, name: str | None = None, index: int | None = None) 
     if len(found) > 1:
         raise AtlasError(f"{path}: holds {len(found)} problems; choose one with --name or --index")
     return found[0]
-
-
-def _by_name(problems: list[NamedProblem], name: str, path: Path | str) -> NamedProblem:
-    for problem in problems:
-        if problem.name == name:
-            return problem
-    names = [problem.name for problem in problems]
-    hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
-    raise AtlasError(f"{path}: no problem is called '{name}'{hint}")
-
-
-# One problem out of words on a command line: a file, SET:NAME, or the name of a hand-designed one.
