@@ -8,6 +8,7 @@ For speed take DR: all of its iterations are alike. A preset or a config file ca
 
 import dataclasses
 import json
+import math
 import os
 import subprocess
 import sys
@@ -49,65 +50,44 @@ def memory(preset: str, devices: int) -> dict[str, float]:
             lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), shapes, trainer.shardings
         )
     plan = trainer.compiled.lower(shapes, jnp.int32(1)).compile().memory_analysis()
+    own = [(x.sharding.shard_shape(x.shape) if x.sharding else x.shape, x.dtype) for x in jax.tree.leaves(shapes)]
     return {
         "devices": devices,
-        "state": _state_bytes(trainer) / 1e6,
+        "state": sum(math.prod(shape) * dtype.itemsize for shape, dtype in own) / 1e6,
         "arguments": plan.argument_size_in_bytes / 1e6,
         "temporary": plan.temp_size_in_bytes / 1e6,
         "code": plan.generated_code_size_in_bytes / 1e6,
     }
 
 
-def _state_bytes(trainer: object) -> float:
-    """What one device keeps between iterations, by the shapes alone."""
-    import jax
-
-    def size(leaf: object, where: object) -> int:
-        shape = leaf.shape if where is None else where.shard_shape(leaf.shape)
-        one = 8 if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf.dtype.itemsize
-        count = 1
-        for length in shape:
-            count *= length
-        return count * one
-
-    alone = trainer.layout.mesh is None
-    places = jax.tree.map(lambda _: None, trainer.shapes) if alone else trainer.shardings
-    leaves = jax.tree.leaves(trainer.shapes)
-    where = [None] * len(leaves) if alone else jax.tree.leaves(places)
-    return float(sum(map(size, leaves, where)))
-
-
 def speed(preset: str, seconds: float) -> dict[str, float]:
     """Env steps a second: one device on all cores, two devices, two processes, and two runs of one core each."""
     cores = sorted(os.sched_getaffinity(0))[:2]
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        alone = _together(folder, preset, seconds, {"alone": ([], cores)})
-        devices = _together(folder, preset, seconds, {"devices": (["--devices", "2"], cores)})
-        pair = ["--coordinator", "localhost:12355", "--num-hosts", "2", "--host-id"]
-        hosts = _together(
-            folder, preset, seconds, {f"host-{i}": ([*pair, str(i)], [core]) for i, core in enumerate(cores)}
-        )
-        apart = _together(
-            folder, preset, seconds, {f"apart-{i}": (["--run.seed", str(i)], [core]) for i, core in enumerate(cores)}
-        )
-    return {"one device": alone, "two devices": devices, "two processes": hosts, "two runs apart": apart}
+    hosts = ["--coordinator", "localhost:12355", "--num-hosts", "2", "--host-id"]
+    kinds: dict[str, list[tuple[list[str], list[int]]]] = {
+        "one device": [([], cores)],
+        "two devices": [(["--devices", "2"], cores)],
+        "two processes": [([*hosts, str(i)], [core]) for i, core in enumerate(cores)],
+        "two runs apart": [(["--run.seed", str(i)], [core]) for i, core in enumerate(cores)],
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        return {kind: _together(Path(folder) / kind, preset, seconds, runs) for kind, runs in kinds.items()}
 
 
-def _together(folder: Path, preset: str, seconds: float, runs: dict[str, tuple[list[str], list[int]]]) -> float:
+def _together(folder: Path, preset: str, seconds: float, runs: list[tuple[list[str], list[int]]]) -> float:
     """Start some runs at once, each on its cores; steps a second of all of them, compiling left out."""
     common = ["--run.time-limit", str(seconds / 60), "--run.snapshot-every", "1e6", "--run.checkpoint-every", "1e6"]
     started = [
         subprocess.Popen(
-            [sys.executable, "-m", "atlas", "train", preset, "--folder", str(folder / name), *common, *more],
+            [sys.executable, "-m", "atlas", "train", preset, "--folder", str(folder / str(number)), *common, *more],
             stdout=subprocess.DEVNULL,
             preexec_fn=lambda cores=cores: os.sched_setaffinity(0, cores),
         )
-        for name, (more, cores) in runs.items()
+        for number, (more, cores) in enumerate(runs)
     ]
     for process in started:
         process.wait()
-    return sum(_rate(folder / name / "metrics.jsonl") for name in runs if (folder / name).exists())
+    return sum(map(_rate, folder.glob("*/metrics.jsonl")))
 
 
 def _rate(path: Path) -> float:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -20,17 +21,42 @@ import numpy as np
 from atlas.config import Config
 from atlas.settings import load
 
-ARMS: Final[dict[str, tuple[str, ...]]] = {
+Arms = dict[str, tuple[str, ...]]
+"""What is compared: a name, and the arguments of `atlas train`."""
+ARMS: Final[Arms] = {
     "accel": ("quick",),
     "plr": ("quick-plr",),
     "dr": ("quick-dr",),
     "dr-raw": ("quick-dr", "--student.ppo.normalise", "never"),
 }
 NAMES: Final = {"accel": "ACCEL", "plr": "PLR⊥", "dr": "DR", "dr-raw": "DR, advantages not normalised"}
-ROOMS: Final = ("rooms_1", "rooms_2")
+ROOMS: Final = {"rooms_1": "one room", "rooms_2": "two rooms"}
 
 
-def train(folder: Path, arms: dict[str, tuple[str, ...]], seeds: int, minutes: float) -> None:
+def compare(
+    doc: str | None,
+    arms: Arms,
+    name: str,
+    seeds: int,
+    minutes: float,
+    show: Callable[[dict[str, list[Path]], Path], str],
+) -> None:
+    """The command of a comparison: `run` trains every arm; `table` lets `show` draw the figure and make the table."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--minutes", type=float, default=minutes)
+    parser.add_argument("--figure", type=Path, default=Path(f"docs/figures/{name}.svg"))
+    args = parser.parse_args()
+    if args.what == "run":
+        train(args.folder, arms, args.seeds, args.minutes)
+        return
+    finished = {arm: sorted(args.folder.glob(f"{arm}-[0-9]*/summary.json")) for arm in arms}
+    print(show({arm: [path.parent for path in paths] for arm, paths in finished.items() if paths}, args.figure))
+
+
+def train(folder: Path, arms: Arms, seeds: int, minutes: float) -> None:
     """Every arm with every seed, each pinned to a core of its own."""
     cores: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0)):
@@ -50,7 +76,17 @@ def train(folder: Path, arms: dict[str, tuple[str, ...]], seeds: int, minutes: f
         list(pool.map(one, [(arm, seed) for seed in range(seeds) for arm in arms]))
 
 
-def curve(run: Path) -> list[dict[str, Any]]:
+def evaluated(run: Path, problems: str, *more: str) -> Any:
+    """What `atlas eval` says of a run on a set; it is asked only once."""
+    name = Path(problems).stem + ("-over-time" if "--over-time" in more else "")
+    kept = run / "evaluations" / f"{name}.json"
+    if not kept.exists():
+        command = [sys.executable, "-m", "atlas", "eval", str(run), "--problems", problems, *more]
+        subprocess.run(command, check=True, stdout=sys.stderr)
+    return json.loads(kept.read_text())
+
+
+def exams(run: Path) -> list[dict[str, Any]]:
     """The records in which held-out problems were played."""
     lines = (run / "metrics.jsonl").read_text().splitlines()
     return [record for record in map(json.loads, lines) if "held_out" in record]
@@ -58,97 +94,67 @@ def curve(run: Path) -> list[dict[str, Any]]:
 
 def work(run: Path) -> tuple[float, float, int]:
     """Env steps played and trained on, in millions, and gradient steps."""
-    config, last = load(Config, run / "config.yaml"), curve(run)[-1]
-    trained = last["trained"] * config.run.num_envs * config.run.rollout
-    ppo = config.student.ppo
-    return last["steps"] / 1e6, trained / 1e6, last["trained"] * ppo.epochs * config.run.num_envs // ppo.minibatch_envs
+    config, last = load(Config, run / "config.yaml"), exams(run)[-1]
+    trained, ppo = last["trained"] * config.run.num_envs, config.student.ppo
+    return last["steps"] / 1e6, trained * config.run.rollout / 1e6, trained * ppo.epochs // ppo.minibatch_envs
 
 
-def untrained(run: Path) -> dict[str, float]:
-    """Solve rates before the first iteration."""
-    rates: dict[str, float] = json.loads((run / "summary.json").read_text())["before"]
-    return rates
+def panels(titles: list[str], what: str, out: Path, draw: Callable[[Any, int], None]) -> None:
+    """A figure of rates over the clock; `draw(panel, number)` fills each panel."""
+    sides = plt.subplots(1, len(titles), figsize=(9, 3.4), sharey=True, layout="constrained")[1]
+    for number, (side, title) in enumerate(zip(sides, titles, strict=True)):
+        draw(side, number)
+        side.set(title=title, xlabel="minutes on one core", ylim=(0, 100))
+        side.grid(alpha=0.3)
+    sides[0].set_ylabel(what)
+    sides[-1].legend(frameon=False)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    plt.savefig(out)
 
 
-def final_rates(run: Path, attempts: int) -> list[float]:
-    """Solve rates of the last policy on the held-out problems, by number of rooms."""
-    kept = run / "evaluations" / "held_out.json"
-    if not kept.exists():
-        command = [sys.executable, "-m", "atlas", "eval", str(run), "--problems", str(run / "held_out.npz")]
+def show(runs: dict[str, list[Path]], out: Path) -> str:
+    """One row a teacher: means over seeds, and the lowest and highest of them. In the figure thin lines are seeds,
+    thick ones their mean."""
+
+    def untrained(run: Path, room: str) -> float:
+        return 100 * json.loads((run / "summary.json").read_text())["before"][room]
+
+    def final(run: Path) -> list[float]:
         limit = str(load(Config, run / "config.yaml").domain.step_limit)
-        subprocess.run([*command, "--attempts", str(attempts), "--step-limit", limit], check=True, stdout=sys.stderr)
-    tags = json.loads(kept.read_text())["runs"][0]["by_tag"]
-    return [100 * tags[room]["rate"] for room in ROOMS]
+        more = ("--attempts", "4", "--step-limit", limit)
+        tags = evaluated(run, str(run / "held_out.npz"), *more)["runs"][0]["by_tag"]
+        return [100 * tags[room]["rate"] for room in ROOMS]
 
-
-def table(folder: Path, attempts: int) -> str:
-    """One row a teacher: means over seeds, and the lowest and highest of them."""
-    rows = [
-        "| teacher | seeds | one room | two rooms | over untrained | env steps played | trained on | gradient steps |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for arm, runs in groups(folder).items():
-        rates = np.array([final_rates(run, attempts) for run in runs])
-        before = np.array([[100 * untrained(run)[room] for room in ROOMS] for run in runs])
-        each = [f"{r.mean():.0f} % ({r.min():.0f} to {r.max():.0f})" for r in rates.T]
-        gain = ", ".join(f"{g:+.0f}" for g in (rates - before).mean(axis=0))
-        steps, trained, gradients = np.mean([work(run) for run in runs], axis=0)
-        rows.append(
-            f"| {NAMES[arm]} | {len(runs)} | {each[0]} | {each[1]} | {gain} points | {steps:.1f} M | {trained:.1f} M "
-            f"| {gradients:,.0f} |"
-        )
-    return "\n".join(rows)
-
-
-def groups(folder: Path) -> dict[str, list[Path]]:
-    """The finished runs of each arm."""
-    found = {arm: sorted(folder.glob(f"{arm}-[0-9]*/summary.json")) for arm in ARMS}
-    return {arm: [path.parent for path in paths] for arm, paths in found.items() if paths}
-
-
-def figure(folder: Path, out: Path) -> None:
-    """Held-out solve rates over the clock: thin lines are seeds, thick ones their mean."""
-    sides = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")[1]
-    for side, room, title in zip(sides, ROOMS, ("one room", "two rooms"), strict=True):
-        for colour, (arm, runs) in zip(("C0", "C1", "C3", "C7"), groups(folder).items(), strict=False):
-            starts = [(0.0, 100 * untrained(run)[room]) for run in runs]
-            later = [[(r["seconds"] / 60, 100 * r["held_out"][room]) for r in curve(run)] for run in runs]
-            lines = [[start, *line] for start, line in zip(starts, later, strict=True)]
+    def draw(side: Any, number: int) -> None:
+        room = list(ROOMS)[number]
+        for colour, (arm, own) in zip(("C0", "C1", "C3", "C7"), runs.items(), strict=False):
+            lines = [
+                [(0.0, untrained(run, room)), *((r["seconds"] / 60, 100 * r["held_out"][room]) for r in exams(run))]
+                for run in own
+            ]
             for line in lines:
                 side.plot(*zip(*line, strict=True), colour, alpha=0.3, linewidth=1)
             minutes = np.linspace(0, min(line[-1][0] for line in lines), 24)
             mean = np.mean([np.interp(minutes, *zip(*line, strict=True)) for line in lines], axis=0)
             side.plot(minutes, mean, colour, linewidth=2.5, label=NAMES[arm])
-        side.set_title(title)
-    finish(sides, "held-out problems solved, %", out)
 
-
-def finish(sides: Any, what: str, out: Path) -> None:
-    """Label both sides of a figure of rates over the clock, and write it."""
-    for side in sides:
-        side.set(xlabel="minutes on one core", ylim=(0, 100))
-        side.grid(alpha=0.3)
-    sides[0].set_ylabel(what)
-    sides[1].legend(frameon=False)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    plt.savefig(out)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "table"))
-    parser.add_argument("--folder", type=Path, default=Path("runs/teachers"))
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, default=6.0)
-    parser.add_argument("--attempts", type=int, default=4)
-    parser.add_argument("--figure", type=Path, default=Path("docs/figures/teachers.svg"))
-    args = parser.parse_args()
-    if args.what == "run":
-        train(args.folder, ARMS, args.seeds, args.minutes)
-    else:
-        figure(args.folder, args.figure)
-        print(table(args.folder, args.attempts))
+    panels(list(ROOMS.values()), "held-out problems solved, %", out, draw)
+    rows = [
+        "| teacher | seeds | one room | two rooms | over untrained | env steps played | trained on | gradient steps |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for arm, own in runs.items():
+        rates = np.array([final(run) for run in own])
+        before = np.array([[untrained(run, room) for room in ROOMS] for run in own])
+        each = [f"{r.mean():.0f} % ({r.min():.0f} to {r.max():.0f})" for r in rates.T]
+        gain = ", ".join(f"{g:+.0f}" for g in (rates - before).mean(axis=0))
+        steps, trained, gradients = np.mean([work(run) for run in own], axis=0)
+        rows.append(
+            f"| {NAMES[arm]} | {len(own)} | {each[0]} | {each[1]} | {gain} points | {steps:.1f} M | {trained:.1f} M "
+            f"| {gradients:,.0f} |"
+        )
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":
-    main()
+    compare(__doc__, ARMS, "teachers", 3, 6.0, show)

@@ -74,8 +74,8 @@ def test_every_preset_can_be_shared_by_eight_devices(name):
 def test_one_device_is_left_alone():
     tree = {"x": 1}
     assert ALONE.shards == 1
-    assert ALONE.rows(tree) is tree
-    assert ALONE.copies(tree) is tree
-    assert ALONE.here(tree) is tree
+    assert ALONE.shard(tree) is tree
+    assert ALONE.replicate(tree) is tree
+    assert ALONE.gather(tree) is tree
     assert ALONE.mean(tree) is tree
-    assert ALONE.apart(max, 0, 0) is max
+    assert ALONE.shard_map(max, 0, 0) is max

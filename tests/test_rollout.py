@@ -10,7 +10,7 @@ import pytest
 import students
 from atlas.errors import AtlasError
 from atlas.rollout import Player
-from atlas.student.network import Observation, draw_action, log_prob_of, observations
+from atlas.student.network import Observation, log_prob_of, observations, sample_action
 from atlas.world import restart
 
 ENVS, POOL, STEPS, LIMIT = 6, 3, 20, 5
@@ -191,6 +191,6 @@ def test_trivial_problems_are_told():
 def test_actions_are_drawn_with_their_probabilities():
     logits = jnp.array([0.0, 1.0, -2.0, 0.5])
     chances = (jnp.arange(20_000) + 0.5) / 20_000
-    actions, log_prob = draw_action(chances, jnp.broadcast_to(logits, (20_000, 4)))
+    actions, log_prob = sample_action(chances, jnp.broadcast_to(logits, (20_000, 4)))
     np.testing.assert_allclose(np.bincount(actions, minlength=4) / 20_000, jax.nn.softmax(logits), atol=1e-4)
     np.testing.assert_allclose(log_prob, jax.nn.log_softmax(logits)[actions], atol=1e-6)

@@ -15,7 +15,7 @@ from atlas.domains.minigrid.grid import ACTIONS
 from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Evaluator, Turn, attempt
-from atlas.student.network import Observation, draw_action
+from atlas.student.network import Observation, sample_action
 from students import problems as easy_problems
 from students import student
 
@@ -112,7 +112,7 @@ def test_an_attempt_by_hand() -> None:
             assert by_hand(trials, number, turn) == (found.solved[number, turn], found.steps[number, turn])
 
 
-def by_hand(trials: Trials, number: int, turn: int) -> tuple[bool, int]:
+def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, int]:
     one, params = tiny()
     world = trials.batches[0].world
     problem = jax.tree.map(lambda x: x[number], trials.batches[0].problems)
@@ -128,7 +128,7 @@ def by_hand(trials: Trials, number: int, turn: int) -> tuple[bool, int]:
             start=jnp.array([time == 0]),
         )
         hidden, logits, _ = one.step(params, table, seen, hidden)
-        action = draw_action(jax.random.uniform(jax.random.fold_in(key, time))[None], logits)[0]
+        action = sample_action(jax.random.uniform(jax.random.fold_in(key, time))[None], logits)[0]
         previous = action.astype(jnp.uint8)
         state, step = world.step(problem, state, action[0])
         if step.done:

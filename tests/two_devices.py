@@ -14,6 +14,7 @@ import numpy as np
 from atlas.build import build
 from atlas.config import PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
+from atlas.domains.minigrid.presets import TINY
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.store import from_arrays, to_arrays
 
@@ -29,7 +30,7 @@ CONFIG = dataclasses.replace(
 def advance(trainer, state, iterations):
     """The state some iterations later, and a table of it."""
     state, metrics = trainer.compiled(state, np.int32(iterations))
-    return state, to_arrays(trainer.layout.here(state)), jax.device_get(metrics)
+    return state, to_arrays(trainer.layout.gather(state)), jax.device_get(metrics)
 
 
 def differ(one, two):
@@ -58,7 +59,7 @@ def run(layout, folder):
         "partial": list(state.teacher.partial.valid.addressable_shards[0].data.shape),
     }
     checkpoints = Checkpoints(folder / str(layout.shards), keep=1)
-    checkpoints.save(7, trainer.layout.here(state), {})
+    checkpoints.save(7, trainer.layout.gather(state), {})
     checkpoints.finish()
     return trainer, tables, shapes, checkpoints
 
@@ -67,7 +68,7 @@ def restored(checkpoints, trainer):
     """What comes out of a checkpoint, put on the devices of a trainer, before and after one more iteration."""
     _, state, _ = checkpoints.restore_latest(trainer.shapes)
     state = trainer.place(state)
-    return to_arrays(trainer.layout.here(state)), advance(trainer, state, 1)[1]
+    return to_arrays(trainer.layout.gather(state)), advance(trainer, state, 1)[1]
 
 
 def main(folder):
@@ -93,7 +94,7 @@ def main(folder):
                 "shapes": shapes,
                 "moved": moved,
                 "twice": after,
-                "there_and_back": differ(tables_one[-1][1], to_arrays(two.layout.here(two.place(back)))),
+                "there_and_back": differ(tables_one[-1][1], to_arrays(two.layout.gather(two.place(back)))),
             }
         )
     )

@@ -1,4 +1,4 @@
-"""Uniform choices, made cheap: one random number each, no sort, no permutation."""
+"""Uniform choices from one random number each, without sorting; sets of bits."""
 
 from typing import Final
 
@@ -13,24 +13,24 @@ EDIT_DRAWS: Final = 16
 
 
 def edit_draws(key: Key[Array, ""]) -> Float32[Array, "16"]:
-    """The random numbers of one edit: more than most need, and the same for all, so that where every edit is tried in
-    turn with one key the compiler draws (and compiles the drawing) once."""
+    """The random numbers of one edit. Every edit gets the same number of them from the same key, so that the compiler
+    merges the calls where all edits are computed."""
     return jax.random.uniform(key, (EDIT_DRAWS,))
 
 
 def below(u: Float32[Array, "*n"], count: Int[Array, "*n"] | int) -> Int32[Array, "*n"]:
-    """A whole number in 0 … count - 1 from a number in [0, 1); 0 if the count is 0."""
+    """An integer in 0 … count - 1 from a number in [0, 1); 0 if the count is 0."""
     return jnp.floor(u * jnp.asarray(count, jnp.float32)).astype(jnp.int32)
 
 
 def pick(u: Float32[Array, ""], mask: Bool[Array, "n"]) -> Int32[Array, ""]:
-    """One of the true places, all equally likely; n if there is none."""
+    """Index of a true entry, uniform; n if there is none."""
     rank = below(u, jnp.sum(mask, dtype=jnp.int32))
     return jnp.sum(jnp.cumsum(mask, dtype=jnp.int32) <= rank, dtype=jnp.int32)
 
 
 def pick_cell(u: Float32[Array, ""], mask: Bool[Array, "rows cols"]) -> Int32[Array, ""]:
-    """As `pick` for a grid of at most WORD columns, as a flat index."""
+    """`pick` on a grid of at most WORD columns; a flat index."""
     row, column = jnp.divmod(pick_bit(u, pack_rows(mask)), WORD)
     return row * mask.shape[1] + column
 
@@ -42,7 +42,7 @@ def pack_rows(mask: Bool[Array, "rows cols"]) -> UInt32[Array, "rows"]:
 
 
 def pick_bit(u: Float32[Array, ""], words: UInt32[Array, "words"]) -> Int32[Array, ""]:
-    """The place of one of the set bits, all equally likely; there must be one."""
+    """Index of a set bit, uniform; there must be one."""
     sizes = jax.lax.population_count(words).astype(jnp.int32)
     ends = jnp.cumsum(sizes)
     rank = below(u, ends[-1])
@@ -53,13 +53,13 @@ def pick_bit(u: Float32[Array, ""], words: UInt32[Array, "words"]) -> Int32[Arra
 def bit_set(mask: Bool[Array, "*batch n"]) -> UInt32[Array, "*batch words"]:
     """A mask as a set of bits, WORD to a word."""
     padded = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, -mask.shape[-1] % WORD)])
-    bits = padded.reshape(*mask.shape[:-1], -1, WORD).astype(jnp.uint32)
+    bits = padded.reshape(*mask.shape[:-1], padded.shape[-1] // WORD, WORD).astype(jnp.uint32)
     shifts = jnp.arange(WORD, dtype=jnp.uint32).reshape((1,) * mask.ndim + (WORD,))
     return jnp.sum(bits << shifts, axis=-1, dtype=jnp.uint32)
 
 
 def pick_member(u: Float[Array, ""], words: UInt32[Array, "words"]) -> Int[Array, ""]:
-    """One of the members of a bit set, all equally likely; -1 if it is empty."""
+    """A member of a bit set, uniform; -1 if it is empty."""
     return jnp.where(jnp.any(words != 0), pick_bit(u, words), -1)
 
 
@@ -74,7 +74,7 @@ def union(sets: UInt32[Array, "n words"]) -> UInt32[Array, "words"]:
 
 
 def _nth_bit(word: UInt32[Array, ""], n: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Where the n-th set bit of a word is, counted from 0: halve the word five times."""
+    """Index of the n-th set bit (from 0), by bisection."""
     place = jnp.int32(0)
     for width in (16, 8, 4, 2, 1):
         low = (word >> place.astype(jnp.uint32)) & jnp.uint32((1 << width) - 1)
@@ -86,7 +86,7 @@ def _nth_bit(word: UInt32[Array, ""], n: Int32[Array, ""]) -> Int32[Array, ""]:
 
 
 def subset(u: Float32[Array, "most"], total: Int32[Array, ""], count: Int32[Array, ""]) -> Int32[Array, "most"]:
-    """`count` different numbers below `total`, every subset equally likely; -1 in the places left over (Floyd)."""
+    """`count` different numbers below `total`, every subset equally likely, padded with -1 (Floyd's algorithm)."""
     most = u.shape[0]
 
     def add(i: Int32[Array, ""], chosen: Int32[Array, "most"]) -> Int32[Array, "most"]:

@@ -1,9 +1,9 @@
-"""Several devices, one run: who holds what.
+"""One run on several devices: what is sharded and what is replicated.
 
-The program stays the one that a single device runs. Rows (environments, problems, slots of the buffer) are divided
-among the devices; everything small (parameters, records, random keys) has a copy on each, so every device takes the
-same decisions. Playing and learning happen apart, each device on its own rows; where a mean over all rows is needed it
-is asked for by name. With one device all of this is nothing.
+The program is the one that a single device runs. Rows (environments, problems, slots of the buffer) are sharded;
+everything small (parameters, records, random keys) is replicated, so every device takes the same decisions. Playing
+and learning are `shard_map`s over the rows; where they need a mean over all devices they call `mean`. With one device
+every method is the identity.
 """
 
 from collections.abc import Callable
@@ -17,72 +17,69 @@ import numpy as np
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Int32, Key
+from jaxtyping import Key
 
 AXIS: Final = "devices"
-COPY: Final = -1
-"""In place of the number of an axis: not divided, everyone has it whole."""
+REPLICATED: Final = -1
+"""In place of the number of the sharded axis: every device has all of it."""
 Tree = TypeVar("Tree")
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows are spread over devices."""
+    """How rows are sharded over devices."""
 
     mesh: Mesh | None = None
-    """All devices that take part, on all hosts; none: there is but one."""
+    """All devices that take part, on all hosts; None if there is only one."""
 
     @property
     def shards(self) -> int:
         """How many devices share the rows."""
         return 1 if self.mesh is None else self.mesh.size
 
-    def rows(self, tree: Tree) -> Tree:
-        """Divide the first axis of everything in a traced tree."""
+    def shard(self, tree: Tree) -> Tree:
+        """Shard the first axis of every array of a traced tree."""
         return self._constrained(tree, 0)
 
-    def copies(self, tree: Tree) -> Tree:
-        """Give every device a copy of a traced tree."""
-        return self._constrained(tree, COPY)
+    def replicate(self, tree: Tree) -> Tree:
+        """Replicate a traced tree."""
+        return self._constrained(tree, REPLICATED)
 
     def sharding(self, leaf: Any, axis: int) -> NamedSharding:
-        """Where an array lives that is to be divided along an axis. One that cannot be divided evenly is copied."""
+        """The sharding of an array along an axis. An array that does not divide evenly is replicated."""
         assert self.mesh is not None
-        even = axis != COPY and leaf.shape[axis] % self.shards == 0
-        return NamedSharding(self.mesh, _spec(axis if even else COPY))
+        even = axis != REPLICATED and leaf.shape[axis] % self.shards == 0
+        return NamedSharding(self.mesh, _spec(axis if even else REPLICATED))
 
-    def apart(self, function: Callable[..., Result], inputs: Any, outputs: Any) -> Callable[..., Result]:
-        """Let each device call the function on its own rows. `inputs` and `outputs` give the axis of the rows for
-        (parts of) the arguments and results, or COPY. What is copied out must be equal everywhere."""
+    def shard_map(self, function: Callable[..., Result], inputs: Any, outputs: Any) -> Callable[..., Result]:
+        """Let each device call the function on its shard. `inputs` and `outputs` give the sharded axis of (parts of)
+        the arguments and results, or REPLICATED. A replicated result must be equal on all devices."""
         if self.mesh is None:
             return function
         specs = jax.tree.map(_spec, (inputs, outputs))
         return jax.shard_map(function, mesh=self.mesh, in_specs=specs[0], out_specs=specs[1], check_vma=False)
 
     def mean(self, tree: Tree) -> Tree:
-        """Inside `apart`: the mean over devices. All numbers travel together: between processes every exchange takes
-        milliseconds, whatever its size."""
+        """Inside `shard_map`: the mean over devices, as one all-reduce of all leaves. Between processes every exchange
+        takes milliseconds, whatever its size."""
         if self.mesh is None:
             return tree
-        together, take_apart = ravel_pytree(tree)
-        return take_apart(jax.lax.pmean(together, AXIS))  # type: ignore[no-untyped-call]
+        flat, unravel = ravel_pytree(tree)
+        return unravel(jax.lax.pmean(flat, AXIS))  # type: ignore[no-untyped-call]
 
-    def own(self, keys: Key[Array, "keys shards"]) -> Key[Array, "keys"]:
-        """Inside `apart`: this device's column of some keys that are drawn for all."""
-        return keys[:, self._number()]
+    def local(self, keys: Key[Array, "keys shards"]) -> Key[Array, "keys"]:
+        """Inside `shard_map`: this device's column of replicated keys."""
+        return keys[:, 0 if self.mesh is None else jax.lax.axis_index(AXIS)]
 
-    def _number(self) -> int | Int32[Array, ""]:
-        return 0 if self.mesh is None else jax.lax.axis_index(AXIS)
-
-    def here(self, tree: Tree) -> Tree:
-        """Everything on one device of this process, to be looked at. All processes must ask."""
+    def gather(self, tree: Tree) -> Tree:
+        """All of a tree on one device of this process. A collective: every process must call it."""
         if self.mesh is None:
             return tree
         return jax.tree.map(_local, _gatherer(self.mesh)(tree))
 
     def place(self, tree: Tree, shardings: Any) -> Tree:
-        """Put what every process has whole where it belongs."""
+        """Shard a tree that every process has whole."""
         return tree if self.mesh is None else jax.tree.map(_placed, tree, shardings)
 
     def _constrained(self, tree: Tree, axis: int) -> Tree:
@@ -97,12 +94,12 @@ ALONE: Final = Layout()
 
 @lru_cache
 def _gatherer(mesh: Mesh) -> Callable[[Any], Any]:
-    """Copies of everything for every device: the state itself may be overwritten by the next iteration."""
-    return jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=NamedSharding(mesh, _spec(COPY)))
+    """An all-gather that copies: the state itself may be overwritten by the next iteration."""
+    return jax.jit(lambda tree: jax.tree.map(jnp.copy, tree), out_shardings=NamedSharding(mesh, _spec(REPLICATED)))
 
 
 def _spec(axis: int) -> PartitionSpec:
-    return PartitionSpec(*([] if axis == COPY else [None] * axis + [AXIS]))  # type: ignore[no-untyped-call]
+    return PartitionSpec(*([] if axis == REPLICATED else [None] * axis + [AXIS]))  # type: ignore[no-untyped-call]
 
 
 def _is_key(leaf: Any) -> bool:
@@ -123,7 +120,7 @@ def _placed(leaf: Array, sharding: NamedSharding) -> Array:
 
 
 def mesh_of(devices: int) -> Mesh:
-    """The first so many devices of every host, in one row."""
+    """A mesh of the first `devices` devices of every host."""
     hosts: dict[int, list[Any]] = {}
     for device in jax.devices():
         hosts.setdefault(device.process_index, []).append(device)

@@ -1,8 +1,8 @@
 """Scan a student through a batch of worlds.
 
-An environment owns a few problems, its pool. When an episode ends the next problem of the pool begins, in turn; a pool
-of one is replay. The states that episodes start in are computed once a rollout, and so are the task embeddings; what is
-stored of a step is bytes (cells, actions, flags) and three numbers. The task is never stored per step.
+An environment has a pool of problems and plays them in turn, one episode each; with a pool of one it repeats its
+problem. Initial states and task embeddings are computed once a rollout; a step is stored as bytes (cells, actions,
+flags) and three floats. The task is never stored per step.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
-from atlas.devices import ALONE, COPY, Layout
+from atlas.devices import ALONE, REPLICATED, Layout
 from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.student.network import (
@@ -23,49 +23,49 @@ from atlas.student.network import (
     Params,
     Student,
     Transitions,
-    draw_action,
+    sample_action,
     table_rows,
 )
 from atlas.types import Partial, Problem
 from atlas.world import Step, World, WorldState, restart
 
 MAX_POOL = 256
-"""Which problem of its pool an environment plays is stored in a byte."""
+"""The index of a problem in its pool is stored in a byte."""
 
 
 class Rollout(Struct):
-    """All that learning, scoring and editing need to know."""
+    """What learning, scoring and editing need."""
 
     experience: Experience
     trivial: Bool[Array, "envs pool"]
-    """Problems that the first label alone ends."""
+    """Problems whose task is over after the first label."""
     partial: Partial
-    """Where each environment's most recent unsolved episode stood: cut by the limit, or running after the last step.
-    Meant for replay: with pools it does not say which problem that was."""
+    """Last state of each environment's most recent unsolved episode: truncated, or unfinished after the last step.
+    Meant for pools of one: it does not say which problem of a pool that was."""
 
     @property
     def steps(self) -> Transitions:
-        """What happened, step by step."""
+        """The transitions; `[time, envs]`."""
         return self.experience.steps
 
 
 _ROLLOUT_AXIS = Rollout.unchecked(experience=ENVS_AXIS, trivial=0, partial=0)
-"""Which axis of a rollout counts environments."""
+"""The axis of environments in each part of a rollout."""
 
 
 class Running(Struct):
-    """Episodes in the middle, batched: what the next rollout needs to go on with them."""
+    """The carry between rollouts: unfinished episodes, one an environment."""
 
     problems: Problem
     world: WorldState
     hidden: Float32[Array, "envs memory"]
     previous: UInt8[Array, "envs"]
     start: Bool[Array, "envs"]
-    """The episode has not begun: the last one ended with the last step."""
+    """There is no unfinished episode: the last step ended one."""
 
 
 class _Carry(Struct):
-    """What changes from step to step."""
+    """The carry of the scan over steps."""
 
     world: WorldState
     entry: Int32[Array, "envs"]
@@ -73,12 +73,12 @@ class _Carry(Struct):
     previous: UInt8[Array, "envs"]
     start: Bool[Array, "envs"]
     cut: WorldState
-    """The end of the last episode that the limit cut."""
+    """Last state of the most recent truncated episode."""
     was_cut: Bool[Array, "envs"]
 
 
 class _Fixed(Struct):
-    """What stays the same during a rollout."""
+    """What is constant during a rollout."""
 
     params: Params
     tables: Float32[Array, "envs rows width"]
@@ -95,11 +95,11 @@ class Player:
     steps: int
     """Length of a rollout."""
     phases: int = 1
-    """Gradient phases a rollout: memories are kept at the start of each."""
+    """Gradient phases a rollout: the hidden state at the start of each is kept."""
     bootstrap: bool = False
-    """Also compute the value of the states in which episodes are cut."""
+    """Whether to compute the value of the last states of truncated episodes."""
     layout: Layout = ALONE
-    """How environments are divided among devices."""
+    """How environments are sharded over devices."""
 
     def play(self, key: Key[Array, ""], params: Params, problems: Problem) -> Rollout:
         """Each environment plays its own problem again and again. Every episode starts from reset."""
@@ -110,7 +110,7 @@ class Player:
     ) -> tuple[Rollout, Running]:
         """Each environment plays the problems of its pool in turn (batched `[envs, pool]`).
 
-        With `running`, the episodes that an earlier rollout cut go on: their problems take the first places of the
+        With `running`, the unfinished episodes of an earlier rollout are continued: their problems come first in the
         pools.
         """
         if (size := jax.tree.leaves(pools)[0].shape[1]) > MAX_POOL:
@@ -121,7 +121,7 @@ class Player:
         key_noise, key_act = jax.random.split(key)
         noise = jax.random.split(key_noise, envs)
         chances = jax.random.uniform(key_act, (self.phases, self.steps // self.phases, envs))
-        play = self.layout.apart(self._play, (0, 2, COPY, 0, 0), (_ROLLOUT_AXIS, 0))
+        play = self.layout.shard_map(self._play, (0, 2, REPLICATED, 0, 0), (_ROLLOUT_AXIS, 0))
         return play(noise, chances, params, pools, running)
 
     def _play(
@@ -132,7 +132,7 @@ class Player:
         pools: Problem,
         running: Running | None,
     ) -> tuple[Rollout, Running]:
-        """A rollout in which everything left to chance is settled: environments have nothing to do with each other."""
+        """A rollout with all random numbers given: environments are independent, so it can be sharded."""
         starts = jax.vmap(jax.vmap(self.world.reset))(pools)
         graphs = jax.vmap(jax.vmap(self.world.formalism.graph))(pools.task)
         fixed = _Fixed(params=params, tables=self.student.embed(params, noise, graphs), pools=pools, starts=starts)
@@ -154,7 +154,7 @@ class Player:
         return rollout, _suspend(pools, last)
 
     def idle(self, pools: Problem) -> Running:
-        """What the first of several connected rollouts goes on with: nothing. Only the shapes of `pools` matter."""
+        """An empty carry for the first rollout. Only the shapes of `pools` matter."""
 
         def shapes(pools: Problem) -> Running:
             starts = jax.vmap(jax.vmap(self.world.reset))(pools)
@@ -190,23 +190,23 @@ class Player:
         return last, (hidden, jax.tree.map(lambda leaf: leaf.reshape(self.steps, *leaf.shape[2:]), steps))
 
     def _observe(self, world: WorldState) -> tuple[UInt8[Array, "envs rows cols"], Int[Array, "envs depth"]]:
-        """The views, and the nodes where the tasks stand."""
+        """The views, and the nodes of the task states."""
         return jax.vmap(self.world.domain.view)(world.domain), jax.vmap(self.world.formalism.nodes)(world.task)
 
     def _look(
         self, fixed: _Fixed, now: _Carry
     ) -> tuple[Float32[Array, "envs memory"], Float32[Array, "envs actions"], Float32[Array, "envs"]]:
-        """What the network makes of the present."""
+        """Next hidden state, logits and value for the current observation."""
         view, nodes = self._observe(now.world)
         rows = table_rows(nodes, now.entry, fixed.tables.shape[1] // fixed.starts.time.shape[1])
         seen = Observation(view=view, nodes=rows, previous=now.previous, start=now.start)
         return self.student.step(fixed.params, fixed.tables, seen, now.hidden)
 
     def _step(self, fixed: _Fixed, now: _Carry, chance: Float32[Array, "envs"]) -> tuple[_Carry, Transitions]:
-        """Look, act, and begin the next episode where one ended."""
+        """Observe, act, and start the next episode where one ended."""
         view, nodes = self._observe(now.world)
         hidden, logits, value = self._look(fixed, now)
-        action, log_prob = draw_action(chance, logits)
+        action, log_prob = sample_action(chance, logits)
         problems = _take(fixed.pools, now.entry)
         world, step = jax.vmap(self.world.step)(problems, now.world, action)
         ended = now.replace(
@@ -226,10 +226,10 @@ class Player:
             truncated=step.truncated,
             cut_value=self._cut_value(fixed, ended, step) if self.bootstrap else None,
         )
-        return _go_on(fixed.starts, ended, step), transition
+        return _next(fixed.starts, ended, step), transition
 
     def _cut_value(self, fixed: _Fixed, ended: _Carry, step: Step) -> Float32[Array, "envs"]:
-        """The value of the states in which episodes are cut. Computed only at steps where one is: they are few."""
+        """The value of the last states of truncated episodes. Skipped at steps without any, which are most."""
 
         def look() -> Float32[Array, "envs"]:
             return jnp.where(step.truncated, self._look(fixed, ended)[2], 0.0)
@@ -237,7 +237,7 @@ class Player:
         return jax.lax.cond(jnp.any(step.truncated), look, lambda: jnp.zeros_like(step.reward))
 
     def _partial(self, running: WorldState, cut: WorldState, was_cut: Bool[Array, ""]) -> Partial:
-        """The running episode where it has begun, else the last one that was cut. Of one environment."""
+        """The unfinished episode if it has made a step, else the last truncated one. For one environment."""
         begun = running.time > 0
         world = restart(begun, running, cut)
         return Partial(level=self.world.domain.as_level(world.domain), task_state=world.task, valid=begun | was_cut)
@@ -247,12 +247,12 @@ Tree = TypeVar("Tree")
 
 
 def _take(pools: Tree, entry: Int32[Array, "envs"]) -> Tree:
-    """Each environment's current one of a tree batched `[envs, pool]`."""
+    """Index the pool axis of a tree batched `[envs, pool]`."""
     return jax.vmap(lambda pool, at: jax.tree.map(lambda leaf: leaf[at], pool))(pools, entry)
 
 
-def _go_on(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
-    """Keep what was cut, and begin the next episode where one ended."""
+def _next(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
+    """Keep truncated states, and start the next episode where one ended."""
     pool = starts.time.shape[1]
     entry = jnp.where(step.done, (ended.entry + 1) % pool, ended.entry)
     cut = jax.lax.cond(
@@ -270,14 +270,14 @@ def _go_on(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
 
 
 def _with_running(pools: Problem, running: Running) -> Problem:
-    """The pools with the problems of unfinished episodes in first place."""
+    """The pools, each with the problem of its unfinished episode first."""
     first = jax.tree.map(lambda pool: pool[:, 0], pools)
     kept = jax.vmap(restart)(running.start, first, running.problems)
     return jax.tree.map(lambda pool, one: pool.at[:, 0].set(one), pools, kept)
 
 
 def _resume(fresh: _Carry, running: Running) -> _Carry:
-    """Go on where an earlier rollout stopped; a fresh start where its last step ended an episode."""
+    """Continue unfinished episodes; start afresh where there is none."""
     return fresh.replace(
         world=jax.vmap(restart)(running.start, fresh.world, running.world),
         hidden=running.hidden,
@@ -287,7 +287,7 @@ def _resume(fresh: _Carry, running: Running) -> _Carry:
 
 
 def _suspend(pools: Problem, last: _Carry) -> Running:
-    """What the next rollout needs to go on."""
+    """The carry for the next rollout."""
     return Running(
         problems=_take(pools, last.entry),
         world=last.world,

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key
 
-from atlas.devices import ALONE, COPY, Layout
+from atlas.devices import ALONE, REPLICATED, Layout
 from atlas.struct import Struct
 from atlas.types import KINDS, Outcome, Partial, Proposal, Teacher
 from atlas.ued import Plan
@@ -147,7 +147,7 @@ class Trainer:
         """Shard some fields of a proposal or an outcome by rows, and replicate the others: every device needs what
         the teacher judges by."""
         fields = vars(told).items()
-        return told.replace(**{n: self.layout.rows(x) if n in rows else self.layout.copies(x) for n, x in fields})
+        return told.replace(**{n: self.layout.shard(x) if n in rows else self.layout.replicate(x) for n, x in fields})
 
     def steps(self, state: TrainState, n: Int32[Array, ""]) -> tuple[TrainState, Metrics]:
         """Several iterations in one call, their metrics added up. How they are grouped changes nothing."""
@@ -179,7 +179,7 @@ class Trainer:
         """`steps`, compiled once; the memory of the state it is given is used again."""
         if self.layout.mesh is None:
             return jax.jit(self.steps, donate_argnums=0)
-        metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, COPY), jax.eval_shape(self.nothing))
+        metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), jax.eval_shape(self.nothing))
         state = self.shardings
         return jax.jit(self.steps, donate_argnums=0, in_shardings=(state, None), out_shardings=(state, metrics))
 
@@ -208,7 +208,7 @@ class Trainer:
         )
 
         def shard(divided: bool, part: Any) -> Any:
-            return jax.tree.map(lambda leaf: self.layout.sharding(leaf, 0 if divided else COPY), part)
+            return jax.tree.map(lambda leaf: self.layout.sharding(leaf, 0 if divided else REPLICATED), part)
 
         return jax.tree.map(shard, rows, self.shapes)
 

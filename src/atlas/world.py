@@ -1,7 +1,7 @@
-"""Play one problem: act, see which guards hold, move on in the task.
+"""The environment of one problem: a domain's level under a formalism's task.
 
-The world joins a domain and a formalism without knowing either: the formalism says which literals matter now, the
-domain says whether their propositions hold.
+The world joins a domain and a formalism without knowing either: the formalism says which literals are on the edges of
+the current task state, the domain says whether their propositions hold.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from atlas.vocabulary import ACCEPTED, RUNNING
 
 
 class WorldState(Struct):
-    """A problem in the middle of an episode."""
+    """State of an episode."""
 
     domain: DomainState
     task: TaskState
@@ -27,37 +27,38 @@ class WorldState(Struct):
 
 
 class Step(Struct):
-    """What a step brought."""
+    """The result of a step."""
 
     reward: Float32[Array, ""]
     done: Bool[Array, ""]
-    """The episode is over, for whatever reason."""
+    """The episode ended: accepted, rejected or truncated."""
     accepted: Bool[Array, ""]
     """This step completed the task."""
     truncated: Bool[Array, ""]
-    """The step limit cut the episode while the task was still running."""
+    """The step limit ended the episode while the task was running."""
 
 
 @dataclass(frozen=True)
 class World:
-    """Episodes of a domain's levels under a formalism's tasks. Nothing restarts by itself: see `restart`."""
+    """Reset and step. Episodes do not restart by themselves: see `restart`."""
 
     domain: Domain
     formalism: Formalism
     step_limit: int
 
     def reset(self, problem: Problem) -> WorldState:
-        """The start of an episode. The task consumes the label of the first view, without reward."""
+        """The initial state. The task consumes the first label, without reward."""
         domain = self.domain.reset(problem.level)
         task, _ = self._advance(problem.task, self.formalism.initial(problem.task), domain)
         return WorldState(domain=domain, task=task, time=jnp.int32(0))
 
     def trivial(self, problem: Problem, start: WorldState) -> Bool[Array, ""]:
-        """Whether the first label alone ended the task. `start` is what `reset` gave."""
+        """Whether the task is over after the first label. `start` is the result of `reset`."""
         return self.formalism.outcome(problem.task, start.task) != RUNNING
 
     def step(self, problem: Problem, state: WorldState, action: Int[Array, ""]) -> tuple[WorldState, Step]:
-        """Act once; the task moves at most once. A task that was already over ends here, with reward 0."""
+        """One action and at most one transition of the task. If the task was over already, the episode ends with reward
+        0."""
         domain = self.domain.step(state.domain, action)
         task, reward = self._advance(problem.task, state.task, domain)
         before = self.formalism.outcome(problem.task, state.task)

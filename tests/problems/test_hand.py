@@ -182,7 +182,7 @@ def test_shape_of_the_task_is_as_tagged(problem: NamedProblem) -> None:
     machine = root(problem)
     onward = [edge.source for edge in machine.edges if machine.outcomes[edge.target] != REJECTED]
     assert ("avoid" in problem.tags) == (REJECTED in machine.outcomes)
-    assert ("long" in problem.tags) == (min(map(len, simple_paths(problem.task))) - 1 > 5)
+    assert ("long" in problem.tags) == (min(map(len, simple_paths(machine))) - 1 > 5)
     assert bool({"any-order", "branching"} & set(problem.tags)) == (len(set(onward)) < len(onward))
 
 

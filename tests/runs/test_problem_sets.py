@@ -9,14 +9,13 @@ from atlas.api import sample_batch, settings
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
 from atlas.evaluation.sets import (
-    HAND_FINGERPRINT,
-    RECIPES,
     Built,
     Recipe,
     fingerprint,
-    hand_folder,
+    named_sets,
     one_by_one,
     open_set,
+    recipes,
 )
 from atlas.runs.store import save_bulk
 
@@ -28,7 +27,8 @@ level: |
   ##########
 task: pick up the blue key
 """
-TINY = replace(RECIPES["validation"], count=3)
+TINY = replace(recipes()["validation"], count=3)
+HAND = named_sets()["hand"]
 
 
 def folder(path: Path) -> Path:
@@ -44,9 +44,9 @@ def test_the_hand_set_is_the_one_recorded() -> None:
     """If it was changed on purpose, record the new fingerprint; older results are not comparable."""
     found = open_set("hand")
     assert len(found.problems) == 150
-    assert found.fingerprint == HAND_FINGERPRINT
+    assert found.fingerprint == HAND.fingerprint
     assert found.step_limit == 512
-    assert open_set(str(hand_folder())).fingerprint == HAND_FINGERPRINT
+    assert open_set(str(HAND.path())).fingerprint == HAND.fingerprint
 
 
 def test_a_file_that_cannot_be_read_is_named_and_can_be_left_out(tmp_path: Path) -> None:
@@ -95,9 +95,11 @@ def test_a_named_set_is_built_once_and_checked(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(sets, "build", build)
     good = replace(TINY, fingerprint=fingerprint(one_by_one(batch)))
-    monkeypatch.setitem(sets.RECIPES, "validation", good)
+    monkeypatch.setattr(sets, "named_sets", lambda: {"validation": good})
     assert open_set("validation").plan_lengths == open_set("validation").plan_lengths == [1, 2, 3]
     assert times == ["validation"]
-    monkeypatch.setitem(sets.RECIPES, "validation", replace(good, fingerprint="0" * 64))
+    bad = replace(good, fingerprint="0" * 64)
+    monkeypatch.setattr(sets, "named_sets", lambda: {"validation": bad})
+    bad.path().write_bytes(good.path().read_bytes())
     with pytest.raises(AtlasError, match="is not the set 'validation' that results are reported on"):
         open_set("validation")

@@ -25,7 +25,7 @@ from atlas.problems import stack
 from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
 from atlas.student.encode import INDEX_STATES
-from atlas.student.network import Observation, Student, draw_action
+from atlas.student.network import Observation, Student, sample_action
 from atlas.tasks.machine import MAX_STATES, natural_size
 from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
@@ -103,7 +103,7 @@ class StudentActor:
         rows, nodes = _rows_here(known.tables, turn)
         seen = Observation(view=turn.view, nodes=nodes, previous=memory.previous, start=turn.time == 0)
         hidden, logits, _ = self.student.step(known.params, rows, seen, memory.hidden)
-        action = jnp.argmax(logits, -1) if self.greedy else draw_action(turn.chance, logits)[0]
+        action = jnp.argmax(logits, -1) if self.greedy else sample_action(turn.chance, logits)[0]
         return Memory(hidden=hidden, previous=action.astype(jnp.uint8)), action.astype(jnp.int32)
 
 

@@ -193,7 +193,7 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
         state = trainer.place(_broadcast(None, trainer.shapes, team))
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
-        layout.here(state.params)
+        layout.gather(state.params)
     hooks = _timetable(config, layout, team, begun["seconds"], lambda _: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
@@ -205,7 +205,7 @@ def _begin(
     if not checkpoints.steps():
         team.all_gather({"resumed": False, "seconds": 0.0})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
-        before = exam.rates(trainer.layout.here(state.params), 0)
+        before = exam.rates(trainer.layout.gather(state.params), 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
@@ -248,7 +248,7 @@ def _timetable(
             if moment.last or moment.seconds - last >= every:
                 last = moment.seconds
                 team.barrier()  # the hook before may have taken long: nobody waits inside a computation
-                hook(replace(moment, state=layout.here(moment.state)))
+                hook(replace(moment, state=layout.gather(moment.state)))
 
         return perhaps
 

@@ -190,13 +190,14 @@ def wrap(words: str, width: float, size: float, most: int | None = None) -> list
 
 
 def svg(drawing: Drawing, scale: float = 1.0, part_of_page: bool = False) -> str:
-    """The drawing as SVG text. A part of a page takes its symbols from the page, which has them from `definitions`."""
+    """The drawing as SVG text. A part of a page takes its symbols and its ground from the page (see `definitions`)."""
     width, height = drawing.size
     head = "" if part_of_page else 'xmlns="http://www.w3.org/2000/svg" '
     shared = "" if part_of_page else definitions(symbols(drawing.shapes))
+    ground = "" if part_of_page else f'<rect width="100%" height="100%" fill="{PAGE}"/>\n'
     return (
         f'<svg {head}width="{_n(scale * width)}" height="{_n(scale * height)}" viewBox="0 0 {_n(width)} {_n(height)}" '
-        f'font-family="Helvetica, Arial, sans-serif" role="img">\n{shared}'
+        f'font-family="Helvetica, Arial, sans-serif" role="img">\n{shared}{ground}'
         + "\n".join(map(_element, drawing.shapes))
         + "\n</svg>\n"
     )
@@ -290,9 +291,9 @@ def pixels(drawing: Drawing, scale: float = 1.0) -> "Image":
 def _tile(shapes: tuple[Shape, ...], size: Point, scale: float) -> "Image":
     from PIL import Image
 
-    tile = Image.new("RGBA", (math.ceil(scale * size[0]), math.ceil(scale * size[1])), "#00000000")
+    tile = Image.new("RGBA", (math.ceil(scale * size[0]), math.ceil(scale * size[1])), f"{PAGE}00")
     _paint_pixels(tile, shapes, (0.0, 0.0), scale)
-    return tile
+    return tile.convert("RGB") if tile.getchannel("A").getextrema() == (255, 255) else tile
 
 
 @functools.lru_cache
@@ -305,11 +306,10 @@ def _font(size: float) -> Any:
 def _paint_pixels(image: "Image", shapes: Iterable[Shape], origin: Point, scale: float) -> None:
     from PIL import ImageDraw
 
-    pen: Any = ImageDraw.Draw(image, "RGBA")
-
     def spread(*points: Point) -> list[Point]:
         return [(origin[0] + scale * x, origin[1] + scale * y) for x, y in points]
 
+    opaque: Any = ImageDraw.Draw(image)
     for shape in shapes:
         if isinstance(shape, Group):
             _paint_pixels(image, shape.shapes, spread(shape.at)[0], scale * shape.scale)
@@ -317,14 +317,18 @@ def _paint_pixels(image: "Image", shapes: Iterable[Shape], origin: Point, scale:
         if isinstance(shape, Symbol):
             ((x, y),) = spread(shape.at)
             tile = _tile(shape.shapes, shape.size, scale)
-            image.paste(tile, (round(x), round(y)), tile)
+            image.paste(tile, (round(x), round(y)), tile if tile.mode == "RGBA" else None)
             continue
         if isinstance(shape, Text):
             anchor = {"start": "lm", "middle": "mm", "end": "rm"}[shape.anchor]
             bold = 0.025 * scale * shape.size if shape.bold else 0.0
-            pen.text(spread(shape.at)[0], shape.words, shape.fill, _font(scale * shape.size), anchor, stroke_width=bold)
+            opaque.text(
+                spread(shape.at)[0], shape.words, shape.fill, _font(scale * shape.size), anchor, stroke_width=bold
+            )
             continue
-        fill = f"{shape.fill}{round(255 * shape.opacity):02x}" if shape.fill else None
+        pen, fill = opaque, shape.fill or None
+        if shape.opacity < 1:
+            pen, fill = ImageDraw.Draw(image, "RGBA"), f"{shape.fill}{round(255 * shape.opacity):02x}"
         width, outline = max(1, round(scale * shape.width)), shape.stroke or None
         path: Sequence[Point] = ()
         match shape:

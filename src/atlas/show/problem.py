@@ -142,8 +142,7 @@ def drawing(
     lines = canvas.wrap(caption, width - 2 * gap, gap)
     words = tuple(canvas.Text((gap, gap + TILE * (0.25 + 0.75 * n)), line, gap) for n, line in enumerate(lines))
     page = canvas.arranged([(one, (x, y + 0.75 * TILE * len(lines))) for one, (x, y) in placed], margin=gap)
-    ground = canvas.Rectangle((0, 0), (width, page.size[1]), fill=canvas.PAGE)
-    return Drawing((ground, *words, *page.shapes), (width, page.size[1]))
+    return Drawing((*words, *page.shapes), (width, page.size[1]))
 
 
 def picture(subject: Subject) -> "Image":

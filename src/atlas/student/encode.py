@@ -1,16 +1,4 @@
-"""From a task to one embedding a state: a graph network over the machine.
-
-The embedding depends on the task and the parameters, not on time: it is computed once a rollout and once a minibatch
-as a table with a row for each node; a step only looks up where its task stands.
-
-Edges are reversed: a node gathers from the nodes its edges lead to, so it knows what lies ahead. Two sums are done
-before any parameter is used, because they are linear: the literals of an edge are added up as codes, and a node's mean
-over its edges is a product with the matrix of edge counts.
-
-Hierarchies are encoded through their calls: the graph holds the states of all machines, a call leads to the state
-after it and into the callee, and the embedding of a stack is the sum of its rows. The flat form would be exact too, but
-it can be exponentially larger, and machines that are called twice would be learnt twice.
-"""
+"""Encoders: the view as matrix products, the task as a graph network with one embedding a state."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -44,32 +32,30 @@ from atlas.student.layers import (
 from atlas.types import Graph
 from atlas.vocabulary import REJECTED
 
-# From the cells in sight to features, arranged as matrix products.
+# The view
 #
-# A cell is a byte with one or several fields (in Minigrid kind and colour); their embeddings are concatenated. On
-# CPUs the gradients of lookups
-# (scatter) and of convolutions are many times slower than the same maths as products, so
+# A cell is a byte with one or several fields (in Minigrid kind and colour), whose embeddings are concatenated. On CPUs
+# the gradients of lookups (scatter) and of convolutions are many times slower than the same maths as products, so
 #
 # - the embedding is folded into the first layer: a cell is a row of bits (one-hot codes of its fields) and the first
-# kernel is
-#   multiplied by the embedding tables beforehand;
+#   kernel is multiplied by the embedding tables beforehand;
 # - a 2x2 convolution is a product of concatenated 2x2 patches with the kernel;
-# - samples go through the convolutions a few hundred at a time and are computed again in the backward pass: the patches
-#   of a whole minibatch (several hundred MB) would wait for memory, a few hundred samples stay in the cache.
+# - samples go through the convolutions a few hundred at a time and are recomputed in the backward pass: the patches of
+#   a whole minibatch (several hundred MB) would wait for memory, a few hundred samples stay in the cache.
 
 GAIN = 2.0**0.5
 CHUNK = 256
-"""Samples that go through the convolutions at once on a CPU."""
+"""Samples a chunk of the convolutions on a CPU."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """What a view is made of. A student knows no domain, so it is told."""
+    """Shape of a view and fields of a cell: all that a student knows of a domain."""
 
     rows: int
     cols: int
     fields: tuple[int, ...]
-    """How many values each field of a cell's byte takes; the last field has the lowest bits."""
+    """Number of values of each field of a cell's byte; the last field has the lowest bits."""
 
 
 class View(Struct):
@@ -95,7 +81,7 @@ def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
 
 
 def width(config: NetworkConfig, cells: Cells) -> int:
-    """How many features a view has."""
+    """Features of a view."""
     return config.view_width if config.view == "dense" else cells.rows * cells.cols * config.filters[-1]
 
 
@@ -124,7 +110,7 @@ def _bits(view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]) -> F
 
 
 def _folded(params: View) -> Floats:
-    """The first kernel with the embeddings multiplied in: its rows are bits of cells instead of embeddings."""
+    """The first kernel with the embeddings multiplied in: one row a bit of a cell."""
     embedding, outputs = params.embeddings[0].shape[1], params.layers[0].kernel.shape[1]
     by_cell = params.layers[0].kernel.reshape(-1, len(params.embeddings), embedding, outputs)
     parts = [jnp.einsum("ke,ceo->cko", codes, by_cell[:, part]) for part, codes in enumerate(params.embeddings)]
@@ -152,37 +138,35 @@ def _patches(x: Float32[Array, "samples rows cols width"]) -> Float32[Array, "sa
     return jnp.concatenate(corners, -1)
 
 
-# From a task to one embedding a state: a graph network over the machine.
+# The task
 #
 # The embedding depends on the task and the parameters, not on time: it is computed once a rollout and once a minibatch
-# as a table with a row for each node; a step only looks up where its task stands.
+# as a table with a row for each node; a step only looks up the row of its task state.
 #
 # Edges are reversed: a node gathers from the nodes its edges lead to, so it knows what lies ahead. Two sums are done
 # before any parameter is used, because they are linear: the literals of an edge are added up as codes, and a node's
-# mean
-# over its edges is a product with the matrix of edge counts.
+# mean over its edges is a product with the matrix of edge counts.
 #
 # Hierarchies are encoded through their calls: the graph holds the states of all machines, a call leads to the state
 # after it and into the callee, and the embedding of a stack is the sum of its rows. The flat form would be exact too,
-# but
-# it can be exponentially larger, and machines that are called twice would be learnt twice.
+# but it can be exponentially larger, and machines that are called twice would be learnt twice.
 
 NOISE = 0.1**0.5
 """Standard deviation of the random node features (paper, Appendix C)."""
 INDEX_STATES = 16
-"""How many states the *index* ablation can tell apart."""
+"""Most states that the *index* ablation can tell apart."""
 
 
 class Structured(Struct):
-    """Literals by what they mean: objects and location apart."""
+    """Literals by their features: the objects, and the location."""
 
     objects: Float32[Array, "codes edge"]
     location: Float32[Array, "edge_and_places edge"]
-    """On the sum of the objects beside the location."""
+    """Applied to the embedded objects concatenated with the location."""
 
 
 class Independent(Struct):
-    """Literals each on their own: negative ones, true, positive ones."""
+    """An embedding for each literal: negative ones, true, positive ones."""
 
     rows: Float32[Array, "literals edge"]
 
@@ -193,7 +177,7 @@ class Layer(Struct):
     self: Dense
     neighbours: Float32[Array, "width width"]
     edges: Float32[Array, "edge width"]
-    """With `neighbours`, the kernel on (neighbour beside edge)."""
+    """Together with `neighbours`, the kernel on the concatenation of neighbour and edge."""
     norm: Norm
 
 
@@ -202,9 +186,9 @@ class GraphEncoder(Struct):
 
     literals: Structured | Independent
     edge: Float32[Array, "edge edge"]
-    """On the sum of an edge's literals."""
+    """Applied to the sum of an edge's literals."""
     rejecting: Float32[Array, "width"]
-    """Added to rejecting nodes: they have no edges either, and must not look like accepting ones."""
+    """Added to rejecting nodes: they have no edges, and would look like accepting ones."""
     layers: tuple[Layer, ...]
     output: Dense
 
@@ -219,7 +203,7 @@ Encoder = GraphEncoder | IndexEncoder
 
 
 def init_task(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Encoder:
-    """Random parameters. `features` are the codes of the propositions: groups of bits, the location first."""
+    """Random parameters. `features` of the propositions are groups of bits, the location first."""
     width, edge = config.task_width, config.edge_width
     if config.task == "index":
         return IndexEncoder(rows=linear(lecun(normals, INDEX_STATES, width)))
@@ -251,7 +235,7 @@ def _init_layer(normals: Normals, width: int, edge: int) -> Layer:
 
 
 def _places(features: np.ndarray) -> int:
-    """How many codes the location has; the rest of its row is padding."""
+    """Codes of the location; the rest of its row is padding."""
     return int(np.flatnonzero(features[:, 0].any(0)).max()) + 1
 
 
@@ -263,7 +247,7 @@ def noise(key: Key[Array, ""], nodes: int, width: int) -> Float32[Array, "{nodes
 def encode_task(
     params: Encoder, features: np.ndarray, key: Key[Array, ""], graph: Graph, dtype: DTypeLike
 ) -> Float32[Array, "nodes width"]:
-    """The embedding of every node of one task. The same key gives the same node features."""
+    """The embedding of every node of one task. The key fixes the random node features."""
     nodes = graph.target.shape[0]
     if isinstance(params, IndexEncoder):
         return _numbered(params, nodes, dtype)
@@ -286,7 +270,7 @@ def _numbered(params: IndexEncoder, nodes: int, dtype: DTypeLike) -> Float32[Arr
 
 
 def _adjacency(target: Int[Array, "nodes edges"]) -> Float32[Array, "nodes nodes"]:
-    """The share of a node's edges that lead to each node; zeros where none leaves."""
+    """The share of a node's edges that lead to each node; zeros for nodes without edges."""
     nodes = target.shape[0]
     count = jax.nn.one_hot(target, nodes).sum(1)  # an unused slot, -1, is a row of zeros
     return count / jnp.maximum(count.sum(1, keepdims=True), 1.0)
@@ -306,7 +290,7 @@ def _edges(params: GraphEncoder, features: np.ndarray, graph: Graph, dtype: DTyp
 def _structured(
     params: Structured, features: np.ndarray, guard: Int16[Array, "nodes edges literals"], dtype: DTypeLike
 ) -> Float32[Array, "nodes edges edge"]:
-    """Sign times what each literal means, added up: as codes, for everything up to here is linear."""
+    """The sum of the signed features of an edge's literals, embedded; summed first, because the embedding is linear."""
     objects, places = jnp.asarray(features[:, 1:].sum(1)), jnp.asarray(features[:, 0, : _places(features)])
     prop, sign = jnp.maximum(jnp.abs(guard) - 1, 0), jnp.sign(guard).astype(jnp.float32)[..., None]
     summed_objects, summed_places = (sign * objects[prop]).sum(2), (sign * places[prop]).sum(2)
@@ -317,7 +301,7 @@ def _structured(
 def _independent(
     params: Independent, guard: Int16[Array, "nodes edges literals"]
 ) -> Float32[Array, "nodes edges edge"]:
-    """The rows of the literals added up; an empty guard is the row of *true*."""
+    """The sum of the literals' embeddings; for an empty guard that of *true*."""
     true = params.rows.shape[0] // 2
     rows = jnp.where((guard != 0)[..., None], params.rows[true + guard.astype(jnp.int32)], 0.0).sum(2)
     return jnp.where(jnp.all(guard == 0, -1)[..., None], params.rows[true][None, None], rows)

@@ -1,9 +1,4 @@
-"""A gated recurrent unit over whole sequences.
-
-Inputs are projected for all times at once, so only the recurrent product is left in the scan. The gradient is written
-by hand for one reason: differentiating the scan adds a whole kernel's gradient at every step, while here the backward
-scan carries nothing but the gradient of the hidden state, and the kernel's gradient is one product over all times.
-"""
+"""Layers and the GRU. Parameters are structs, layers are functions, and every product goes through `product`."""
 
 import math
 from collections.abc import Callable
@@ -18,12 +13,10 @@ from jaxtyping import Bool, Float, Float32, Key, Shaped
 
 from atlas.struct import Struct
 
-# Layers as plain data: parameters are structs, layers are functions, and every product goes through `product`.
-
 Floats = Float32[Array, "..."]
 Made = TypeVar("Made")
 LONG = 2048
-"""Samples of a long product that are multiplied at once on a CPU."""
+"""Samples a chunk of a long product on a CPU."""
 
 
 class Dense(Struct):
@@ -34,16 +27,16 @@ class Dense(Struct):
 
 
 class Norm(Struct):
-    """Scale and shift after layer normalisation."""
+    """Scale and shift of layer normalisation."""
 
     scale: Float32[Array, "width"]
     shift: Float32[Array, "width"]
 
 
 class Normals:
-    """Normal numbers handed out in order, so that one draw serves a whole network.
+    """Normal random numbers handed out in order, so that a whole network is initialised by one call of the generator.
 
-    XLA takes longer to compile a draw than to make it, and a network would need thirty.
+    Compiling such a call takes longer than running it, and a network would need thirty.
     """
 
     def __init__(self, numbers: Float32[Array, "count"] | None = None) -> None:
@@ -51,7 +44,7 @@ class Normals:
         self.numbers, self.used = numbers, 0
 
     def take(self, *shape: int) -> Floats:
-        """The next ones, in some shape."""
+        """The next numbers, in this shape."""
         count = math.prod(shape)
         self.used += count
         if self.numbers is None:
@@ -60,37 +53,37 @@ class Normals:
 
 
 def initialise(key: Key[Array, ""], make: Callable[[Normals], Made]) -> Made:
-    """What `make` makes of normal numbers."""
+    """Call `make` with as many normal numbers as it takes."""
     counter = Normals()
     jax.eval_shape(lambda: make(counter))
     return make(Normals(jax.random.normal(key, (counter.used,))))
 
 
 def lecun(normals: Normals, inputs: int, outputs: int) -> Float32[Array, "{inputs} {outputs}"]:
-    """A linear map that keeps the variance of its inputs."""
+    """A kernel that keeps the variance of its inputs."""
     return normals.take(inputs, outputs) / math.sqrt(inputs)
 
 
 def orthogonal(normals: Normals, scale: float, inputs: int, outputs: int) -> Float32[Array, "{inputs} {outputs}"]:
-    """A linear map with orthogonal rows or columns, times a scale."""
+    """A kernel with orthogonal rows or columns, times a scale."""
     tall = normals.take(max(inputs, outputs), min(inputs, outputs))
     q, r = jnp.linalg.qr(tall)
-    q = scale * q * jnp.sign(jnp.diagonal(r))[None]  # without the signs some rotations would be likelier than others
+    q = scale * q * jnp.sign(jnp.diagonal(r))[None]  # without the signs it would not be uniform
     return q if inputs >= outputs else q.T
 
 
 def table(normals: Normals, rows: int, width: int) -> Float32[Array, "{rows} {width}"]:
-    """An embedding whose rows have about unit length."""
+    """An embedding table; rows have about unit length."""
     return normals.take(rows, width) / math.sqrt(width)
 
 
 def linear(kernel: Float32[Array, "inputs outputs"]) -> Dense:
-    """A layer whose bias is zero."""
+    """A layer with zero bias."""
     return Dense(kernel=kernel, bias=jnp.zeros(kernel.shape[1]))
 
 
 def norm(width: int) -> Norm:
-    """Layer normalisation that changes nothing more at first."""
+    """Scale 1, shift 0."""
     return Norm(scale=jnp.ones(width), shift=jnp.zeros(width))
 
 
@@ -103,9 +96,9 @@ def product(x: Float[Array, "*lead inputs"], kernel: Float[Array, "inputs output
 def long_product(
     x: Float32[Array, "samples inputs"], kernel: Float32[Array, "inputs outputs"], dtype: DTypeLike
 ) -> Float32[Array, "samples outputs"]:
-    """`product` for many thousand samples: faster on a CPU in parts that fit the cache.
+    """`product` for many thousand samples: on a CPU, chunks that fit the cache are faster.
 
-    The gradient of the kernel is one product over all samples nevertheless: adding up parts of it would cost more.
+    The gradient of the kernel is still one product over all samples: adding up chunks of it would cost more.
     """
     return in_chunks(lambda part: product(part, kernel, dtype), x, LONG)
 
@@ -174,7 +167,7 @@ def init(normals: Normals, inputs: int, width: int) -> GRU:
 
 
 def project(params: GRU, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> Float32[Array, "*lead gates"]:
-    """What the inputs contribute to the gates."""
+    """The inputs' part of the gates before their nonlinearity."""
     flat = long_product(x.reshape(-1, x.shape[-1]), params.inputs.kernel, dtype)
     return plus(flat, params.inputs.bias).reshape(*x.shape[:-1], -1)
 
@@ -186,9 +179,9 @@ def step(
     hidden: Float32[Array, "envs width"],
     dtype: DTypeLike,
 ) -> Float32[Array, "envs width"]:
-    """The next hidden state; an episode starts from zeros."""
+    """The next hidden state; it is reset to zeros where an episode starts."""
     split = tuple(jnp.split(projected, 3, -1))
-    return _gates(params.recurrent, params.bias, split, _forget(start, hidden), dtype)[0]
+    return _gates(params.recurrent, params.bias, split, _reset(start, hidden), dtype)[0]
 
 
 def unroll(
@@ -206,18 +199,18 @@ def unroll(
 
 Bools = Bool[Array, "..."]
 Inputs = tuple[Floats, ...]
-"""What the inputs contribute to each gate."""
+"""The inputs' part of each gate."""
 Gates = tuple[Floats, Floats, Floats, Floats]
 """Reset, update, candidate, and the recurrent part of the candidate."""
 _Saved = tuple[Floats, Bools, Floats, Floats, Gates]
 
 
-def _forget(start: Bool[Array, "*lead"], hidden: Float32[Array, "*lead width"]) -> Float32[Array, "*lead width"]:
+def _reset(start: Bool[Array, "*lead"], hidden: Float32[Array, "*lead width"]) -> Float32[Array, "*lead width"]:
     return jnp.where(start[..., None], 0.0, hidden)
 
 
 def _gates(recurrent: Floats, bias: Floats, inputs: Inputs, before: Floats, dtype: DTypeLike) -> tuple[Floats, Gates]:
-    """The hidden state after a step, and what its gradient needs."""
+    """The hidden state after a step, and the gates, which its gradient needs."""
     to_reset, to_update, to_new = jnp.split(product(before, recurrent, dtype), 3, -1)
     recalled = plus(to_new, bias)
     reset = jax.nn.sigmoid(inputs[0] + to_reset)
@@ -235,7 +228,7 @@ def _unroll_forward(
     recurrent: Floats, bias: Floats, inputs: Inputs, start: Bools, hidden: Floats, dtype: DTypeLike
 ) -> tuple[Floats, _Saved]:
     def forward(hidden: Floats, now: tuple[Inputs, Bools]) -> tuple[Floats, tuple[Floats, Gates]]:
-        after, gates = _gates(recurrent, bias, now[0], _forget(now[1], hidden), dtype)
+        after, gates = _gates(recurrent, bias, now[0], _reset(now[1], hidden), dtype)
         return after, (after, gates)
 
     after, gates = jax.lax.scan(forward, hidden, (inputs, start))[1]
@@ -245,7 +238,7 @@ def _unroll_forward(
 def _unroll_backward(dtype: DTypeLike, saved: _Saved, given: Floats) -> tuple[Floats, Floats, Inputs, None, Floats]:
     """With `grad` the gradient of a hidden state, each gate's gradient is `grad` times a factor known beforehand."""
     recurrent, start, hidden, after, (reset, update, new, recalled) = saved
-    before = _forget(start, jnp.concatenate([hidden[None], after[:-1]]))
+    before = _reset(start, jnp.concatenate([hidden[None], after[:-1]]))
     to_new = (1.0 - update) * (1.0 - new * new)
     factors = (to_new * recalled * reset * (1.0 - reset), (before - new) * update * (1.0 - update), to_new * reset)
 
@@ -255,7 +248,7 @@ def _unroll_backward(dtype: DTypeLike, saved: _Saved, given: Floats) -> tuple[Fl
         given, factors, update, start = now
         grad = later + given
         gates = jnp.concatenate([grad * factor for factor in factors], -1)
-        return _forget(start, grad * update + product(gates, transposed, dtype)), grad
+        return _reset(start, grad * update + product(gates, transposed, dtype)), grad
 
     first, grad = jax.lax.scan(backward, jnp.zeros_like(hidden), (given, factors, update, start), reverse=True)
     gates = [grad * factor for factor in factors]

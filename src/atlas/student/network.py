@@ -1,4 +1,4 @@
-"""What a student has lived through, in the form it learns from."""
+"""The policy network (view, task and previous action -> GRU -> logits and value), and the experience it learns from."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,6 @@ from atlas.student import encode, layers
 from atlas.student.layers import Dense, Normals, dense, initialise, linear, orthogonal, table
 from atlas.types import Graph
 
-# The policy network: view, task and previous action -> memory -> what to do, and what that is worth.
-
 HIDDEN_GAIN, POLICY_GAIN = 2.0, 0.1
 
 
@@ -28,7 +26,7 @@ class Head(Struct):
 
 
 class Params(Struct):
-    """All that is learnt."""
+    """Parameters of the whole network."""
 
     view: encode.View
     task: encode.Encoder
@@ -40,31 +38,31 @@ class Params(Struct):
 
 
 class Observation(Struct):
-    """What the student knows at a step, in bytes."""
+    """The input of a step, in bytes."""
 
     view: UInt8[Array, "*lead rows cols"]
     nodes: Int[Array, "*lead depth"]
-    """Rows of the task's table where it stands; -1 unused."""
+    """Rows of the table of task embeddings for the current task state; -1 unused."""
     previous: UInt8[Array, "*lead"]
-    """The action before; ignored where an episode starts."""
+    """The previous action; ignored where an episode starts."""
     start: Bool[Array, "*lead"]
-    """An episode starts here: memory is cleared and there is no previous action."""
+    """First step of an episode: the hidden state is reset and there is no previous action."""
 
 
 @dataclass(frozen=True, eq=False)
 class Student:
-    """The network as functions of its parameters. Batches of environments; time, where there is one, comes first."""
+    """The network as functions of its parameters, on batches of environments; a time axis, if any, comes first."""
 
     config: NetworkConfig
     cells: encode.Cells
     """What views are made of."""
     num_actions: int
     features: np.ndarray
-    """`float32[props, groups, codes]`, from the vocabulary: what the propositions mean."""
+    """`float32[props, groups, codes]`, from the vocabulary: features of the propositions."""
 
     @property
     def dtype(self) -> DTypeLike:
-        """What products are computed in."""
+        """Type in which products are computed."""
         return jnp.bfloat16 if self.config.bf16 else jnp.float32
 
     def init(self, key: Key[Array, ""]) -> Params:
@@ -86,7 +84,7 @@ class Student:
         )
 
     def initial_hidden(self, envs: int) -> Float32[Array, "{envs} width"]:
-        """Empty memories."""
+        """Zeros."""
         return jnp.zeros((envs, self.config.recurrent))
 
     def embed(self, params: Params, keys: Key[Array, "envs"], graphs: Graph) -> Float32[Array, "envs rows width"]:
@@ -107,7 +105,7 @@ class Student:
         seen: Observation,
         hidden: Float32[Array, "envs memory"],
     ) -> tuple[Float32[Array, "envs memory"], Float32[Array, "envs actions"], Float32[Array, "envs"]]:
-        """One step of acting: the next memory, the logits of the actions, the value."""
+        """One step of acting: the next hidden state, the logits of the actions, the value."""
         task = jax.vmap(encode.look_up)(tables, seen.nodes)
         projected = self._project(params, task, seen)
         hidden = layers.step(params.gru, projected, seen.start, hidden, self.dtype)
@@ -120,7 +118,7 @@ class Student:
         seen: Observation,
         hidden: Float32[Array, "envs memory"],
     ) -> tuple[Float32[Array, "time envs actions"], Float32[Array, "time envs"]]:
-        """Logits and values along whole sequences, as `step` gave them: the way to learn."""
+        """Logits and values along whole sequences, equal to those of `step`; used for learning."""
         task = jax.vmap(encode.look_up, (0, 1), 1)(tables, seen.nodes)
         projected = self._project(params, task, seen)
         memory = layers.unroll(params.gru, projected, seen.start, hidden, self.dtype)
@@ -129,7 +127,7 @@ class Student:
     def _project(
         self, params: Params, task: Float32[Array, "*lead width"], seen: Observation
     ) -> Float32[Array, "*lead gates"]:
-        """All that a step does before memory comes in."""
+        """The inputs of the GRU, projected to its gates: everything that does not depend on the hidden state."""
         previous = jnp.where(seen.start, jnp.uint8(self.num_actions), seen.previous)
         parts = [
             encode.encode_view(params.view, self.config, seen.view, self.dtype),
@@ -162,20 +160,15 @@ def _head(params: Head, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> 
     return dense(params.output, x, dtype)
 
 
-def count(params: Params) -> int:
-    """How many numbers are learnt."""
-    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(params))
-
-
-# What a student has lived through, in the form it learns from.
+# Experience
 
 
 class Transitions(Struct):
-    """One step of each environment, or a rollout of them (`[time, envs, …]`); in bytes where bytes will do."""
+    """One step of each environment, or a rollout of them (`[time, envs, …]`); bytes where possible."""
 
     view: UInt8[Array, "*lead rows cols"]
     nodes: Int8[Array, "*lead depth"]
-    """Where the task stood, as nodes of its own graph; -1 unused."""
+    """The task state, as nodes of its graph; -1 unused."""
     entry: UInt8[Array, "*lead"]
     """Which problem of the pool was played."""
     start: Bool[Array, "*lead"]
@@ -183,37 +176,37 @@ class Transitions(Struct):
     action: UInt8[Array, "*lead"]
     log_prob: Float32[Array, "*lead"]
     value: Float32[Array, "*lead"]
-    """As predicted while acting."""
+    """Predicted while acting."""
     reward: Float32[Array, "*lead"]
     done: Bool[Array, "*lead"]
     accepted: Bool[Array, "*lead"]
     truncated: Bool[Array, "*lead"]
     cut_value: Float32[Array, "*lead"] | None
-    """Value of the state in which a cut episode stood at its end, 0 elsewhere. Only where truncation bootstraps."""
+    """Value of the last state of a truncated episode, 0 elsewhere. Only where truncation bootstraps."""
 
 
 class Experience(Struct):
-    """A rollout as far as learning is concerned."""
+    """What learning needs of a rollout."""
 
     steps: Transitions
     graphs: Graph
     """The tasks, batched `[envs, pool]`. Never stored per step."""
     noise: Key[Array, "envs"]
-    """Fixes the random node features: the same while learning as while acting."""
+    """Keys of the random node features: the same while learning as while acting."""
     previous: UInt8[Array, "envs"]
-    """The action before the first step (it counts where an episode was carried over)."""
+    """The action before the first step (used where an episode was carried over)."""
     hidden: Float32[Array, "phases envs memory"]
-    """The memory before the first step of each phase."""
+    """The hidden state before the first step of each phase."""
     last_value: Float32[Array, "envs"]
     """Value of the state after the last step."""
 
 
 ENVS_AXIS = Experience.unchecked(steps=1, graphs=0, noise=0, previous=0, hidden=1, last_value=0)
-"""Which axis counts environments."""
+"""The axis of environments in each part."""
 
 
 def observations(experience: Experience) -> Observation:
-    """What the student saw at each step, as it saw it."""
+    """The observations of all steps, as the student had them while acting."""
     steps = experience.steps
     return Observation(
         view=steps.view,
@@ -231,10 +224,10 @@ def table_rows(
     return jnp.where(nodes >= 0, first + nodes.astype(jnp.int32), -1)
 
 
-def draw_action(
+def sample_action(
     chance: Float32[Array, "envs"], logits: Float32[Array, "envs actions"]
 ) -> tuple[Int32[Array, "envs"], Float32[Array, "envs"]]:
-    """The action on which a uniform number falls, and the logarithm of its probability."""
+    """Sample an action by inverting the distribution at a uniform number; also its log-probability."""
     log_probs = jax.nn.log_softmax(logits)
     below = jnp.cumsum(jnp.exp(log_probs), -1)[:, :-1]
     action = jnp.sum(chance[:, None] >= below, -1, dtype=jnp.int32)
@@ -242,5 +235,5 @@ def draw_action(
 
 
 def log_prob_of(log_probs: Float32[Array, "*lead actions"], action: Integer[Array, "*lead"]) -> Float32[Array, "*lead"]:
-    """The entry of the action taken; a product with its one-hot, so that the gradient is no scatter."""
+    """The log-probability of an action, as a product with its one-hot: the gradient of indexing would be a scatter."""
     return jnp.sum(log_probs * jax.nn.one_hot(action, log_probs.shape[-1]), -1)

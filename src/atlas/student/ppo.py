@@ -10,12 +10,10 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key, UInt8
 
 from atlas.config import PPOConfig
-from atlas.devices import ALONE, COPY, Layout
+from atlas.devices import ALONE, REPLICATED, Layout
 from atlas.struct import Struct
 from atlas.student.network import ENVS_AXIS, Experience, Observation, Params, Student, log_prob_of, observations
 from atlas.types import Graph
-
-# Generalised advantage estimation.
 
 
 def advantages(
@@ -27,11 +25,10 @@ def advantages(
     gamma: float,
     lam: float,
 ) -> Float32[Array, "time envs"]:
-    """How much better each action turned out than the value predicted before it.
+    """Generalised advantage estimation.
 
-    `last_value` is the value of the state after the last step; it counts where no episode ended there. `cut_value`
-    holds the value of the state in which a cut episode stood at its end (0 elsewhere); without it a cut episode is
-    worth nothing more.
+    `last_value` is the value of the state after the last step; it is used where no episode ended there. `cut_value`
+    holds the value of the last state of truncated episodes (0 elsewhere); without it truncation counts as termination.
     """
     following = jnp.concatenate([value[1:], last_value[None]])
     following = jnp.where(done, 0.0 if cut_value is None else cut_value, following)
@@ -45,29 +42,27 @@ def advantages(
     return jax.lax.scan(back, jnp.zeros_like(last_value), (errors, done), reverse=True)[1]
 
 
-# Proximal policy optimisation of a recurrent student.
-
 Scalar = Float32[Array, ""]
 
 
 class Losses(Struct):
-    """How learning went: means over all minibatches of a rollout."""
+    """Losses and statistics: means over all minibatches of a rollout."""
 
     policy: Scalar
     value: Scalar
     entropy: Scalar
     kl: Scalar
-    """Estimate of the divergence from the policy that acted."""
+    """Estimated divergence from the policy that acted."""
     clipped: Scalar
-    """Share of steps whose ratio left the range."""
+    """Share of steps whose ratio was outside the clipping range."""
     gradient_norm: Scalar
     """Before clipping."""
     explained_variance: Scalar
-    """How much of the targets' variance the values predicted while acting; 1 is all, 0 or less is nothing."""
+    """Of the targets, by the values predicted while acting."""
 
 
 class _Sequences(Struct):
-    """What learning needs of each step; `[time, envs]`."""
+    """Observations, actions and targets; `[time, envs]`."""
 
     seen: Observation
     action: UInt8[Array, "time envs"]
@@ -87,13 +82,13 @@ class _Batch(Struct):
 
 
 def optimiser(config: PPOConfig, gradient_steps: int) -> optax.GradientTransformation:
-    """Adam behind a clip of the gradient's norm. `gradient_steps` is how many a run makes, for annealing."""
+    """Adam after clipping by global norm. `gradient_steps` of the whole run are needed for annealing."""
     rate = optax.linear_schedule(config.learning_rate, 0.0, gradient_steps) if config.anneal else config.learning_rate
     return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_eps))
 
 
 def gradient_steps(config: PPOConfig, envs: int) -> int:
-    """How many gradient steps one rollout gives."""
+    """Gradient steps of one rollout."""
     return config.phases * config.epochs * (envs // config.minibatch_envs)
 
 
@@ -105,20 +100,20 @@ class Learner:
     config: PPOConfig
     optimiser: optax.GradientTransformation
     layout: Layout = ALONE
-    """How environments are divided among devices."""
+    """How environments are sharded over devices."""
 
     def learn(
         self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
     ) -> tuple[Params, Any, Losses]:
-        """All phases, epochs and minibatches of one rollout. Every minibatch has equally many environments of each
-        device, so that none has to move; gradients and statistics are those of the whole minibatch."""
-        learn = self.layout.apart(self._learn, (COPY, COPY, COPY, ENVS_AXIS), COPY)
+        """All phases, epochs and minibatches of one rollout. Every minibatch takes equally many environments from each
+        shard, so that none has to move; gradients and statistics are those of the whole minibatch."""
+        learn = self.layout.shard_map(self._learn, (REPLICATED, REPLICATED, REPLICATED, ENVS_AXIS), REPLICATED)
         return learn(key, params, opt_state, experience)
 
     def _learn(
         self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
     ) -> tuple[Params, Any, Losses]:
-        """What each device does with its environments."""
+        """`learn` on one shard."""
         steps = self._sequences(experience)
         plan = self._plan(key, experience.last_value.shape[0])
 
@@ -151,9 +146,9 @@ class Learner:
     def _plan(
         self, key: Key[Array, ""], envs: int
     ) -> tuple[Int32[Array, "updates"], Int32[Array, "updates minibatch"]]:
-        """Which phase and which environments each gradient step learns from: in every epoch each one once."""
+        """The phase and the environments of each gradient step: every environment once an epoch."""
         config, shards = self.config, self.layout.shards
-        keys = self.layout.own(jax.random.split(key, (config.phases * config.epochs, shards)))
+        keys = self.layout.local(jax.random.split(key, (config.phases * config.epochs, shards)))
         orders = jax.vmap(lambda key: jax.random.permutation(key, envs))(keys)
         chosen = orders.reshape(-1, config.minibatch_envs // shards).astype(jnp.int32)
         phase = jnp.repeat(jnp.arange(config.phases, dtype=jnp.int32), len(chosen) // config.phases)
@@ -184,7 +179,7 @@ class Learner:
         return optax.apply_updates(params, updates), opt_state, losses
 
     def _loss(self, params: Params, batch: _Batch) -> tuple[Scalar, Losses]:
-        """What is minimised, and the rest worth knowing."""
+        """The loss that is minimised, and its parts."""
         config, steps = self.config, batch.steps
         tables = self.student.embed(params, batch.noise, batch.graphs)
         logits, value = self.student.unroll(params, tables, steps.seen, batch.hidden)
@@ -212,13 +207,13 @@ class Learner:
 
 
 def moments(x: Float32[Array, "time envs"], layout: Layout = ALONE) -> tuple[Scalar, Scalar]:
-    """Mean and variance over the environments of all devices."""
+    """Mean and variance over all devices."""
     mean = layout.mean(jnp.mean(x))
     return mean, layout.mean(jnp.mean(jnp.square(x - mean)))
 
 
 def policy_loss(log_ratio: Float32[Array, "time envs"], advantage: Float32[Array, "time envs"], clip: float) -> Scalar:
-    """The clipped surrogate: no gain from moving a ratio further than `clip` from 1."""
+    """The clipped surrogate objective, negated."""
     ratio = jnp.exp(log_ratio)
     return -jnp.mean(jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - clip, 1.0 + clip) * advantage))
 
@@ -229,7 +224,7 @@ def value_loss(
     target: Float32[Array, "time envs"],
     clip: float | None,
 ) -> Scalar:
-    """Half the squared error; with a clip, that of the value moved at most so far, where it is worse."""
+    """Half the squared error; with a clip, the larger of it and that of the value clipped around `before`."""
     error = jnp.square(value - target)
     if clip is not None:
         near = before + jnp.clip(value - before, -clip, clip)

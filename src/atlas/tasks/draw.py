@@ -96,8 +96,7 @@ def task_drawing(
     if _any_hidden(task):
         shapes.append(Text((MARGIN, y), HIDDEN, SMALL, SOFT))
         width, y = max(width, text_width(HIDDEN, SMALL)), y + MARGIN
-    size = (width + 2 * MARGIN, y)
-    return Drawing((Rectangle((0, 0), size, fill=PAGE), *shapes), size)
+    return Drawing(tuple(shapes), (width + 2 * MARGIN, y))
 
 
 def _machine_drawing(

@@ -81,7 +81,7 @@ def test_svg_is_well_formed_and_names_objects() -> None:
         "agent", "ball green",
     ])  # fmt: skip
     assert len(root.findall(f"{svg}use")) == 5 * 8 + 2, "cells, the agent, what is carried"
-    assert len(root.findall(f"{svg}rect")) == int(draw.seen(LEVEL).sum())
+    assert len(root.findall(f"{svg}rect")) == 1 + int(draw.seen(LEVEL).sum())
     symbols = {symbol.get("id") for symbol in root.findall(f"{svg}defs/{svg}g")}
     used = {use.get("href", "")[1:] for use in root.iter(f"{svg}use")}
     assert used == symbols

@@ -11,6 +11,7 @@ Colours are r(ed) g(reen) b(lue) p(urple) y(ellow) and a for gray. The last line
 empty. Blanks read as outside too, and blank lines and a common indentation around the drawing are ignored.
 """
 
+import dataclasses
 import textwrap
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -235,7 +236,7 @@ def _extent(cells: np.ndarray, axis: int) -> int:
 
 def crop_level(level: Level) -> Level:
     """The level at its natural size."""
-    return level.replace(cells=jnp.asarray(natural_cells(level)))
+    return _with_cells(level, natural_cells(level))
 
 
 def pad_level(level: Level, rows: int, cols: int) -> Level:
@@ -245,4 +246,10 @@ def pad_level(level: Level, rows: int, cols: int) -> Level:
         raise AtlasError(f"a level of {cells.shape[0]}x{cells.shape[1]} does not fit into {rows}x{cols} cells")
     padded = np.full((rows, cols), grid.OUTSIDE_CELL, np.uint8)
     padded[: cells.shape[0], : cells.shape[1]] = cells
-    return level.replace(cells=jnp.asarray(padded))
+    return _with_cells(level, padded)
+
+
+def _with_cells(level: Level, cells: np.ndarray) -> Level:
+    """The level with other cells, on the device."""
+    fields = {field.name: jnp.asarray(getattr(level, field.name)) for field in dataclasses.fields(level)}
+    return Level(**{**fields, "cells": jnp.asarray(cells)})

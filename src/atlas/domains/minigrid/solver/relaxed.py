@@ -160,13 +160,14 @@ def situations(regions: Regions) -> Situations:
     once, twice = _count(jnp.where(inside, regions.once[:, None], 0), jnp.where(inside, regions.twice[:, None], 0))
     keys = (once >> (COLOUR_COUNT * (KEY - BALL))) & (2**COLOUR_COUNT - 1)
     lock_bits = jnp.asarray(2 ** np.arange(locks), jnp.uint32)[:, None]
-    is_unlocked, is_locked = (lock_bits & touches & unlocked) != 0, (lock_bits & touches & ~unlocked) != 0
+    is_unlocked = (lock_bits & (touches & unlocked)[None]) != 0
+    is_locked = (lock_bits & (touches & ~unlocked)[None]) != 0
     return Situations(
         once=once,
         twice=twice,
         unlocked=_union_where(inside, regions.doors) | _union_where(is_unlocked, regions.lock_colour),
         locked=_union_where(is_locked, regions.lock_colour),
-        opens=is_locked & ((regions.lock_colour[:, None] & keys) != 0),
+        opens=is_locked & ((regions.lock_colour[:, None] & keys[None]) != 0),
     )
 
 
@@ -255,7 +256,8 @@ def free_regions(level: Level, locks: int) -> Regions:
     exists = places[:, 0] >= 0
     bits = jnp.where(exists, jnp.uint32(1) << jnp.arange(locks, dtype=jnp.uint32), 0)
     around = places[:, None] + jnp.asarray(STEPS, jnp.int32)[None]
-    on_grid = jnp.all((around >= 0) & (around < jnp.asarray(level.cells.shape)), axis=-1) & exists[:, None]
+    shape = jnp.asarray(level.cells.shape).reshape(1, 1, 2)
+    on_grid = jnp.all((around >= 0) & (around < shape), axis=-1) & exists[:, None]
     beside = jnp.where(on_grid, region[around[..., 0], around[..., 1]], NO_REGION)
     here = region[tuple(level.position.astype(jnp.int32))]
     found = jnp.append(beside.reshape(-1), here)
