@@ -357,9 +357,6 @@ class Teacher(Protocol):
         """The buffer of problems that it remembers (`atlas.ued.buffer`); None if it remembers none."""
 
 
-# Problems with a name: what files hold and evaluation reports on.
-
-
 @dataclass(frozen=True)
 class About:
     """What people say about a problem. Not traced: compared by value, so that JAX never mixes up two names."""
@@ -372,7 +369,7 @@ class About:
 
 
 class NamedProblem(Problem):
-    """A problem and what is known about it."""
+    """A problem with a name: what files hold and evaluation reports on."""
 
     about: About = static(About())
 
