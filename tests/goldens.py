@@ -185,8 +185,9 @@ def attempted(run: Callable[[], Any]) -> Any:
 
 def normal(text: str) -> str:
     """Text without the paths and the version of this machine."""
-    for path in {str(Path.cwd()), os.environ.get("XDG_CACHE_HOME", "")} - {""}:
-        text = text.replace(path, "<work>" if path == str(Path.cwd()) else "<cache>")
+    text = text.replace(str(Path.cwd()), "<work>")
+    if cache := os.environ.get("XDG_CACHE_HOME"):
+        text = text.replace(cache, "<cache>")
     if "hand" in text:
         text = re.sub(r"(?<![\w<])/[^\s\"']*/hand\b", "<hand>", text)
     return re.sub(r"atlas \d+\.\d+[\w.]*", "atlas <version>", text)
