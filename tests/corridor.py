@@ -31,7 +31,8 @@ from atlas.types import Edit, Problem
 from atlas.ued import ACCELConfig, BufferConfig, EditConfig
 from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
 
-LETTERS = "abcd"
+LETTERS = "wxyz"
+"""No `a`: it is an article."""
 WALL = len(LETTERS)
 SIGHT = 1
 """How far the agent sees to either side."""

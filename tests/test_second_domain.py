@@ -64,15 +64,15 @@ def test_it_is_reported(trained, capsys):
 
 def test_its_problems_are_files_to_read_write_show_solve_and_lint(run, capsys, tmp_path):
     path = tmp_path / "problem.yaml"
-    path.write_text("domain: corridor\ncorridor: abcab\nstart: '1'\ntask: stand on the c, then stand on the a\n")
+    path.write_text("domain: corridor\ncorridor: wxywx\nstart: '1'\ntask: stand on the y, then stand on the w\n")
     problem = atlas.load(path)[0]
     atlas.save(problem, tmp_path / "again.yaml")
     assert "domain: corridor" in (tmp_path / "again.yaml").read_text()
-    assert atlas.explain(problem) == "Stand on the c, then stand on the a."
+    assert atlas.explain(problem) == "Stand on the y, then stand on the w."
     assert atlas.solve(problem).plan == (1, 1)
     assert atlas.trace(problem, ["right", "right"])[-1]["task_state"] == "uA"
     for command in (["show"], ["show", "--json"], ["solve"], ["lint"], ["trace", "--actions", "1,1"]):
         assert main([command[0], str(path), *command[1:]]) == 0
-    path.write_text("domain: corridor\ncorridor: xyz\ntask: stand on the c\n")
+    path.write_text("domain: corridor\ncorridor: abc\ntask: stand on the y\n")
     assert main(["show", str(path)]) == 2
-    assert "'xyz' is no corridor" in capsys.readouterr().err
+    assert "'abc' is no corridor" in capsys.readouterr().err

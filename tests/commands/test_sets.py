@@ -32,7 +32,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_build_and_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sets, "DRAWN", 2048)
-    monkeypatch.setitem(sets.RECIPES, "cvar-dag", replace(sets.RECIPES["cvar-dag"], count=20))
+    small = replace(sets.recipes()["cvar-dag"], count=20)
+    monkeypatch.setattr(sets, "recipes", lambda: {"cvar-dag": small})
     path = tmp_path / "some.npz"
     assert main(["sets", "build", "cvar-dag", "--out", str(path), "--seed", "3", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -169,6 +169,8 @@ def save_bulk(
     notes: Sequence[str] = (),
 ) -> str:
     """Write batched problems; returns the content hash. Problems without a name are numbered from 0."""
+    from atlas.domains import default_name, name_for
+
     arrays = {name.removeprefix("."): array for name, array in to_arrays(problems).items()}
     count = len(next(iter(arrays.values())))
     flat = problems.task.call is None
@@ -182,6 +184,7 @@ def save_bulk(
         "tags": [list(t) for t in tags] or [[] for _ in range(count)],
     }
     header |= {"notes": list(notes)} if notes else {}
+    header |= {} if name_for(problems) == default_name() else {"domain": name_for(problems)}
     if not len(header["names"]) == len(header["tags"]) == len(header.get("notes", header["names"])) == count:
         raise AtlasError(f"{path}: {count} problems need as many names, tags and notes")
     return write(path, PROBLEMS, arrays, header)
@@ -200,9 +203,8 @@ def load_bulk(path: Path | str) -> Bulk:
         return kind.unchecked(**{name: jax.numpy.asarray(arrays[f"{part}.{name}"]) for name in names})
 
     header, arrays = read(path, PROBLEMS)
-    drawn_by = header["settings"] if isinstance(header["settings"], dict) else {}
-    domain = drawn_by.get("domain", {}).get("name", default_name())
-    level, task = struct(surface_of(domain).level_type, "level"), struct(PackedTask, "task")
+    kind_of_level = surface_of(header.get("domain", default_name())).level_type
+    level, task = struct(kind_of_level, "level"), struct(PackedTask, "task")
     if header["task"] == "machine":
         task = jax.tree.map(lambda leaf: leaf[:, None], task)
     return Bulk(
