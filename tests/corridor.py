@@ -185,6 +185,10 @@ class CorridorSurface:
         cells = np.asarray(self.crop(level).cells)
         return level.replace(cells=jnp.asarray(np.pad(cells, (0, MOST - len(cells)), constant_values=WALL)))
 
+    def sound(self, levels: Level) -> np.ndarray:
+        cells, place = np.asarray(levels.cells), np.asarray(levels.position)
+        return (cells <= WALL).all(1) & (place >= 0) & (place < (cells != WALL).sum(1))
+
     def describe(self, level: Level) -> dict[str, Any]:
         return {"cells": len(self._letters(level)), **self.format_level(level)}
 

@@ -25,11 +25,11 @@ ALLOWED: dict[str, set[str]] = {
     "devices": set(),
     "canvas": set(),
     "documents": {"errors"},
-    "settings": {"errors", "domains"},  # a section finds its class by name in the table of domains
-    "types": {"struct", "vocabulary"},
+    "settings": {"errors", "documents", "domains"},  # a section finds its class by name in the table of domains
+    "types": {"errors", "struct", "vocabulary"},
     "domains": {"settings", "types", "vocabulary"},  # the table
     "config": PLAIN | {"domains", "ued"},
-    "presets": PLAIN | {"config", "domains"},
+    "presets": PLAIN | {"config", "documents", "domains"},
     "tasks": BASE | {"canvas"},
     "domain": BASE | {"presets", "ued", "domains"},  # the half of a domain that training needs
     "surface": BASE | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation"},
@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "build": BASE
     | {"devices", "domains", "fit", "problems", "rollout", "student", "tasks", "training", "ued", "world"},
     "show": BASE | {"canvas", "domains", "runs", "student", "tasks", "words", "world"},
-    "evaluation": BASE | {"build", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
+    "evaluation": BASE | {"build", "documents", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
 }
 FREE = {"__init__", "__main__", "api", "bench", "cli", "commands", "reports", "runs"}
 """Parts that may import anything but one domain by name."""

@@ -163,9 +163,10 @@ def sample_batch(config: "Config", n: int, seed: int) -> "Problem":
     """n problems as one batch, padded to the size of the settings."""
     import jax
 
-    from atlas.settings import require
+    from atlas.settings import require, require_seed
 
     require(n >= 1, "n", n, "at least 1")
+    require_seed(seed)
     return _sampler(config, n)(jax.random.key(seed))
 
 
@@ -183,9 +184,10 @@ def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -
     """Draw n levels, each at its natural size."""
     import jax
 
-    from atlas.settings import require
+    from atlas.settings import require, require_seed
 
     require(n >= 1, "n", n, "at least 1")
+    require_seed(seed)
     domain = domain_of(settings("independent", "sequential", rooms).domain)
     batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
     return [surface_for(level).crop(level) for level in _one_by_one(batch)]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from atlas.domains import default_settings
-from atlas.settings import DomainSettings, Settings, require, setting
+from atlas.settings import SEEDS, DomainSettings, Settings, require, setting
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
 TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
@@ -155,7 +155,7 @@ class RunConfig(Settings):
     """How much, how often, where."""
 
     section: ClassVar[str] = "run"
-    seed: int = setting(0, at_least=0)
+    seed: int = setting(0, at_least=0, at_most=SEEDS - 1)
     """Everything random follows from it."""
     num_envs: int = setting(4096, at_least=1)
     """Problems played at once when training."""

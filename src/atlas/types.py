@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
+from atlas.errors import AtlasError, is_printable
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
 
@@ -233,6 +234,9 @@ class Surface(Protocol):
     def pad(self, level: Level) -> Level:
         """A level in arrays of the largest size, so that one compiled program serves all."""
 
+    def sound(self, levels: Level) -> np.ndarray:
+        """`bool[batch]`: which levels of a batch, read from a file that anyone may have written, can be."""
+
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
 
@@ -366,6 +370,13 @@ class About:
     tags: tuple[str, ...] = ()
     source: str = ""
     """The file it came from."""
+
+    def __post_init__(self) -> None:
+        for word in (self.name, *self.tags):
+            if not is_printable(word) or not {"\n", "\t"}.isdisjoint(word):
+                raise AtlasError(f"'{word}' is no name or tag: one line without control characters is needed")
+        if not is_printable(self.notes):
+            raise AtlasError(f"the notes on '{self.name}' have control characters in them")
 
 
 class NamedProblem(Problem):

@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def together(made: Path) -> dict[str, Any]:
     runs, problems = [str(made / "one"), str(made / "two")], str(made / "set.yaml")
-    assert main(["eval", *runs, "--problems", problems, *QUICK, "--json", str(made / "out.json")]) == 0
+    assert main(["eval", *runs, "--problems", problems, *QUICK, "--out", str(made / "out.json")]) == 0
     return json.loads((made / "out.json").read_text())
 
 
@@ -58,7 +58,7 @@ def test_a_checkpoint_is_the_same_and_kept_apart(
     made: Path, together: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = made / "one" / "checkpoints" / str(LAST)
-    assert main(["eval", str(checkpoint), "--problems", str(made / "set.yaml"), *QUICK, "--json", "-"]) == 0
+    assert main(["eval", str(checkpoint), "--problems", str(made / "set.yaml"), *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["runs"][0]["problems"] == together["runs"][0]["problems"]
     assert (made / "one" / "evaluations" / f"at-{LAST:09d}" / "set.json").is_file()

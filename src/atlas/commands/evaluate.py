@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.outputs import require_file, require_positive, require_workers
 from atlas.errors import AtlasError, nearest
+from atlas.settings import require_seed
 
 # `atlas eval`: how good policies are on a set of problems, and where they fail.
 
@@ -33,7 +35,7 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str = "hand"
-    """The set: hand, cvar-sequential, cvar-dag, validation, or any file or folder that ATLAS reads."""
+    """The set: hand, cvar-sequential, cvar-dag, validation, any file or folder that ATLAS reads, or SET:NAME."""
     attempts: int | None = None
     """Attempts at each problem; 10, or 2 over time."""
     greedy: bool = False
@@ -50,8 +52,10 @@ class EvalArgs:
     """Go on without files that cannot be read."""
     all: bool = False
     """Print every problem, not only the worst."""
-    json: Path | None = None
-    """Write everything to this file as well (- for the standard output, and nothing else is printed)."""
+    out: Path | None = None
+    """Write everything to this file as well, as JSON."""
+    json: bool = False
+    """Print everything as JSON, and nothing else."""
 
 
 def eval_command(argv: list[str]) -> int:
@@ -59,6 +63,9 @@ def eval_command(argv: list[str]) -> int:
     args = tyro.cli(EvalArgs, args=argv, prog="atlas eval")
     if not args.policies:
         raise AtlasError("no policy was given: name one or more run folders or checkpoints")
+    require_seed(args.seed)
+    require_positive(attempts=args.attempts, step_limit=args.step_limit)
+    require_file(args.out, ".json")
     from atlas.runs.checkpoints import load_policy, policies_over_time
     from atlas.runs.store import remember_compiled
 
@@ -149,17 +156,13 @@ def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None
 
 def _write_json(args: EvalArgs, content: dict[str, Any]) -> bool:
     """Write what a machine wants; whether a person is still to be told."""
-    import json
-
     from atlas.evaluation.results import write_evaluation
 
-    if args.json is None:
-        return True
-    if str(args.json) == "-":
+    if args.out is not None:
+        write_evaluation(args.out, content)
+    if args.json:
         print(json.dumps(content, ensure_ascii=False))
-        return False
-    write_evaluation(args.json, content)
-    return True
+    return not args.json
 
 
 # `atlas sets`: the sets that policies are compared on.
@@ -197,7 +200,7 @@ class Verify:
     """Check that a set is whole, and whether it is one that results are reported on. The exit code says so."""
 
     set: tyro.conf.Positional[str]
-    """A file, a folder, or the name of a set."""
+    """A file, a folder, SET:NAME, or the name of a set."""
     prove: bool = False
     """Prove every problem again, which takes minutes for large sets."""
     json: bool = False
@@ -250,11 +253,12 @@ def _build(args: Build) -> int:
         hint = nearest(args.name, known) or f"; sets that can be built are {', '.join(known)}"
         raise AtlasError(f"there is no recipe for a set called '{args.name}'{hint}")
     recipe = known[args.name]
+    require_seed(args.seed)
+    require_workers(args.workers)
+    require_file(args.out, ".npz")
     if args.seed != 0 and args.out is None:
         raise AtlasError(f"seed = {args.seed} makes another set than '{args.name}': say with --out where to write it")
     path = recipe.path() if args.out is None else args.out
-    if path.suffix != ".npz":
-        raise AtlasError(f"{path}: a set is written to a .npz file")
     begun = time.monotonic()
     with bar(f"building {args.name}") as progress:
         built = write_set(recipe, path, args.seed, args.workers, progress)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from atlas.documents import parse_json, read_text
 from atlas.domains import domain_for
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Attempts
@@ -213,11 +214,22 @@ def write_evaluation(path: Path, content: Plain) -> None:
 def read_evaluation(path: Path) -> Plain:
     """Read one back, of either kind."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_text(path))
     except (ValueError, OSError) as error:
         raise AtlasError(f"{path}: not a readable evaluation ({error})") from None
     if not isinstance(content, dict) or "set" not in content or not (content.get("runs") or content.get("points")):
         raise AtlasError(f"{path}: not an evaluation")
+    try:
+        rows = [row for run in content.get("runs", ()) for row in run.get("problems") or ()]
+        sound = all(isinstance(row["name"], str) and 0 <= row["rate"] <= 1 for row in rows)
+        sound &= all(isinstance(tag, str) for row in rows for tag in row.get("tags", ()))
+        sound &= (
+            all(point["steps"] >= 0 for point in content.get("points", ())) and content["set"].get("attempts", 1) > 0
+        )
+    except (AttributeError, KeyError, TypeError):
+        sound = False
+    if not sound:
+        raise AtlasError(f"{path}: not an evaluation: something in it is missing or of the wrong kind")
     return content
 
 

@@ -395,7 +395,17 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
     """
     known = named_sets().get(given)
     if known is None:
-        path = Path(given)
+        path, before, name = Path(given), *given.rpartition(":")[::2]
+        if not path.exists() and before:
+            whole = open_set(before, skip_bad, progress)
+            found = [n for n, problem in enumerate(whole.problems) if problem.name == name]
+            if not found:
+                raise AtlasError(
+                    f"{before}: no problem is called '{name}'{nearest(name, (p.name for p in whole.problems))}"
+                )
+            one = [whole.problems[found[0]]]
+            plans = None if whole.plan_lengths is None else [whole.plan_lengths[found[0]]]
+            return replace(whole, name=name, problems=one, fingerprint=fingerprint(one), plan_lengths=plans)
         if not path.exists():
             raise _no_set(given)
         return _read(path.resolve().stem, path, skip_bad)
@@ -423,33 +433,19 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
     if path.suffix == ".npz":
         bulk = load_bulk(path)
         about = bulk.settings if isinstance(bulk.settings, dict) else {}
-        limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
+        domain, plans = about.get("domain"), about.get("plan_lengths")
+        limit = about.get("step_limit") or (domain.get("step_limit") if isinstance(domain, dict) else None)
+        if plans is not None and (not isinstance(plans, list) or len(plans) != len(bulk)):
+            raise AtlasError(f"{path}: plan_lengths must be a list with a number for each problem")
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise AtlasError(f"{path}: step_limit must be a whole number from 1 on")
         content = fingerprint(one_by_one(bulk.problems))
-        return ProblemSet(name, path, named(bulk, str(path)), content, about.get("plan_lengths"), limit, [])
+        return ProblemSet(name, path, named(bulk, str(path)), content, plans, limit or STEP_LIMIT, [])
     bad: list[str] = []
     problems = load(path, bad)
     if bad and not skip_bad:
         raise AtlasError(f"{bad[0]}\n(--skip-bad goes on without what cannot be read)")
     return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)
-
-
-def find_problem(words: str) -> NamedProblem:
-    """The problem that is meant: `FILE`, `SET:NAME` (its path, or `hand` and the like), or `NAME`."""
-    from atlas.runs.problem_files import choose
-
-    path = Path(words)
-    set_words, _, name = words.rpartition(":")
-    if path.exists():
-        found = choose(path)
-    elif set_words:
-        found = choose(find_set(set_words), name)
-    elif path.suffix or len(path.parts) > 1:
-        raise AtlasError(f"{words} does not exist")
-    else:
-        found = choose(find_set(next(iter(named_sets()))), name)
-    if not isinstance(found, NamedProblem):
-        raise AtlasError(f"{words}: holds a level without a task, and a policy needs one")
-    return found
 
 
 def find_set(words: str) -> Path:

@@ -160,7 +160,7 @@ def drawn(chart: Chart, theme: Theme, formats: Sequence[str]) -> list[bytes]:
     style: Any = {
         "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
         "axes.titlelocation": "left", "svg.fonttype": "none", "svg.hashsalt": chart.name, "pdf.fonttype": 42,
-        "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
+        "text.parse_math": False, "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
         "xtick.color": theme.ink, "ytick.color": theme.ink, "grid.color": theme.grid,
         "axes.facecolor": theme.ground, "figure.facecolor": theme.ground,
         "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,

@@ -1,16 +1,16 @@
 """The page: sections in order, each from files alone; what is missing is said with the command that provides it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeVar
 
 import jax
 import numpy as np
 
 from atlas.domains import domain_of
-from atlas.errors import AtlasError
+from atlas.errors import printable
 from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
 from atlas.reports.figures import Chart, inline_svg
@@ -52,7 +52,7 @@ def _of_run(group: Group, run: Run, moments: int, named: bool, notes: list[str])
         path = run.snapshots[number]
         try:
             rows.append(_moment(load_bulk(path)))
-        except (AtlasError, OSError, KeyError, TypeError) as error:
+        except Exception as error:
             notes.append(f"{path} could not be shown ({error})")
     title = f"<h3>{escape(group.name)}</h3>" if named else ""
     return title + "".join(rows)
@@ -96,6 +96,7 @@ def _lineage(fact: Plain) -> str:
 
 # The page: sections in order, each from files alone; what is missing is said with the command that provides it.
 
+Made = TypeVar("Made")
 MOST_ROWS: Final = 300
 """Rows of a table on the page; files have all of them."""
 
@@ -109,6 +110,8 @@ class Report:
     sets: list[Evaluated] = field(init=False)
     missing: list[str] = field(default_factory=list)
     """Sentences about what is left out, and why."""
+    trouble: str = field(init=False, default="")
+    """About the part that failed last."""
 
     def __post_init__(self) -> None:
         self.sets = evaluated(self.groups)
@@ -117,18 +120,31 @@ class Report:
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs]
 
-    def charts(self) -> dict[str, list[Chart]]:
+    def charts(self) -> dict[str, Callable[[], list[Chart]]]:
         """All figures by section."""
         return {
-            "learning": [*figures.held_out(self.groups), *figures.over_time(self.groups)],
-            "evaluation": [chart for one in self.sets for chart in results.charts(one)],
-            "curriculum": figures.charts(self.groups),
-            "losses": [*figures.diagnostics(self.groups)],
+            "learning": lambda: [*figures.held_out(self.groups), *figures.over_time(self.groups)],
+            "evaluation": lambda: [chart for one in self.sets for chart in results.charts(one)],
+            "curriculum": lambda: [*figures.charts(self.groups)],
+            "losses": lambda: [*figures.diagnostics(self.groups)],
         }
 
     def tables(self) -> list[Table]:
-        """All tables."""
-        return [run_table(self.groups), *(table for one in self.sets for table in results.tables(one))]
+        """All tables that can be made."""
+        parts: list[Callable[[], list[Table]]] = [
+            lambda: [run_table(self.groups)],
+            lambda: [table for one in self.sets for table in results.tables(one)],
+        ]
+        return [table for part in parts for table in self.attempt(part) or ()]
+
+    def attempt(self, make: Callable[[], Made]) -> Made | None:
+        """A part of the report; None, and a sentence about it, where the files of the runs hold what nobody foresaw."""
+        try:
+            return make()
+        except Exception as error:
+            self.trouble = printable(f"A part is left out: some file of the runs cannot be used ({error!r}).")
+            self.missing += [self.trouble] if self.trouble not in self.missing else []
+            return None
 
 
 def run_table(groups: Sequence[Group]) -> Table:
@@ -159,20 +175,24 @@ def preset_words(group: Group) -> str:
     return name if not changed else f"{name} + {len(changed)} change{'s' * (len(changed) > 1)}"
 
 
-def page(report: Report) -> str:
+def page(report: Report, progress: Callable[[int, int], None] = lambda done, total: None) -> str:
     """The whole page. What had to be left out is noted in the report."""
     drawn = report.charts()
-    tables = report.tables()
-    sections = [
-        ("runs", "Runs", _runs(report, tables[0])),
-        ("learning", "Learning", _learning(report, drawn["learning"])),
-        ("evaluation", "Evaluation", _evaluation(report, drawn["evaluation"], tables[1:])),
-        ("episodes", "Episodes", _episodes(report)),
-        ("curriculum", "Curriculum", _curriculum(report, drawn["curriculum"])),
-        ("gallery", "Gallery", _gallery(report)),
-        ("losses", "Losses and diagnostics", _losses(report, drawn["losses"])),
-        ("settings", "Settings", _settings(report.groups)),
+    parts: list[tuple[str, str, Callable[[], str]]] = [
+        ("runs", "Runs", lambda: _runs(report, run_table(report.groups))),
+        ("learning", "Learning", lambda: _learning(report, drawn["learning"]())),
+        ("evaluation", "Evaluation", lambda: _evaluation(report, drawn["evaluation"]())),
+        ("episodes", "Episodes", lambda: _episodes(report)),
+        ("curriculum", "Curriculum", lambda: _curriculum(report, drawn["curriculum"]())),
+        ("gallery", "Gallery", lambda: _gallery(report)),
+        ("losses", "Losses and diagnostics", lambda: _losses(report, drawn["losses"]())),
+        ("settings", "Settings", lambda: _settings(report.groups)),
     ]
+    sections = []
+    for number, (key, title, make) in enumerate(parts):
+        progress(number, len(parts))
+        content = report.attempt(make)
+        sections.append((key, title, _missing(report.trouble) if content is None else content))
     return _document(report, sections)
 
 
@@ -205,6 +225,10 @@ def _charts(charts: Iterable[Chart]) -> str:
 def _absent(report: Report, sentence: str) -> str:
     """A sentence in place of a part; commands in it stand between backquotes."""
     report.missing.append(sentence)
+    return _missing(sentence)
+
+
+def _missing(sentence: str) -> str:
     parts = sentence.split("`")
     words = "".join(f"<code>{escape(p)}</code>" if n % 2 else escape(p) for n, p in enumerate(parts))
     return f'<p class="missing">{words}</p>'
@@ -253,14 +277,14 @@ def _learning(report: Report, charts: Sequence[Chart]) -> str:
     return "".join(parts)
 
 
-def _evaluation(report: Report, charts: Sequence[Chart], tables: Sequence[Table]) -> str:
+def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
     if not report.sets:
         sentence = f"No evaluation yet: `atlas eval {_command_for(report)} --problems hand` makes one."
         return _absent(report, sentence)
     parts = []
     for one in report.sets:
         own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
-        listed = [table for table in tables if table.name.removeprefix(table.name.split("-")[0] + "-") == one.name]
+        listed = results.tables(one)
         parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own)}")
         parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
     return "".join(parts)
@@ -348,4 +372,4 @@ def _config(group: Group) -> str:
 def all_charts(report: Report) -> Iterator[Chart]:
     """Every figure once."""
     for charts in report.charts().values():
-        yield from charts
+        yield from report.attempt(charts) or ()

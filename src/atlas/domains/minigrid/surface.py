@@ -51,6 +51,23 @@ class MinigridSurface:
     def pad(self, level: Level) -> Level:
         return text.pad_level(level, text.MAX_ROWS, text.MAX_COLS)
 
+    def sound(self, levels: Level) -> np.ndarray:
+        cells, place = np.asarray(levels.cells), np.asarray(levels.position)
+        carried, facing = np.asarray(levels.carrying), np.asarray(levels.direction)
+        inside = ((place >= 0) & (place < cells.shape[1:])).all(1)
+        row, column = np.where(inside[:, None], place, 0).T
+        under = cells[np.arange(len(cells)), row, column]
+        held = (carried == grid.NOTHING) | np.isin(carried, [c for c in text.CELL_TEXT if c >> 3 in grid.MOVABLE])
+        return (
+            np.isin(cells, list(text.CELL_TEXT)).all((1, 2))
+            & inside
+            & ((under == grid.FLOOR_CELL) | np.isin(under >> 3, grid.DOOR_OPEN))
+            & (facing >= 0)
+            & (facing < len(DIRECTIONS))
+            & held
+            & np.isin(np.asarray(levels.rooms), [grid.FREE_FORM, *grid.ROOM_GRID])
+        )
+
     def describe(self, level: Level) -> dict[str, Any]:
         rows, cols = text.natural_cells(level).shape
         return {

@@ -28,6 +28,9 @@ MAX_OBJECTS: Final = FREE_FORM_OBJECTS[1]
 """Objects in the grid, doors included."""
 MAX_DOORS: Final = len(door_places(max(ROOM_GRID)))
 
+MOST_LETTERS: Final = 20_000
+"""Of a drawing, blanks around it included."""
+
 COLOUR_LETTERS: Final = "rgbpya"
 """By colour."""
 OBJECT_LETTERS: Final = {
@@ -63,6 +66,8 @@ class Agent(NamedTuple):
 
 def parse_level(text: str, carrying: str | None = None) -> Level:
     """Read a level at its natural size; `carrying` may be given apart, e.g. `blue key`."""
+    if len(text) > MOST_LETTERS:
+        raise LevelTextError(f"the level has {len(text):,} letters: at most {MAX_ROWS}x{MAX_COLS} cells are allowed")
     lines, first_line, indent = _drawing(text)
     if lines and lines[-1].startswith(CARRYING):
         if carrying is not None:
