@@ -32,7 +32,9 @@ ALLOWED: dict[str, set[str]] = {
     "presets": PLAIN | {"config", "documents", "domains"},
     "tasks": BASE | {"canvas"},
     "domain": BASE | {"presets", "ued", "domains"},  # the half of a domain that training needs
-    "surface": BASE | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation"},
+    "surface": BASE
+    | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation", "programs"},
+    "programs": {"runs", "struct"},
     "world": BASE,
     "problems": BASE | {"domains", "tasks", "ued"},
     "ued": PLAIN | {"types", "struct"},
@@ -42,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "fit": BASE | {"training", "ued"},
     "build": BASE
     | {"devices", "domains", "fit", "problems", "rollout", "student", "tasks", "training", "ued", "world"},
-    "show": BASE | {"canvas", "domains", "runs", "student", "tasks", "words", "world"},
+    "show": BASE | {"canvas", "domains", "programs", "runs", "student", "tasks", "words", "world"},
     "evaluation": BASE | {"build", "documents", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
 }
 FREE = {"__init__", "__main__", "api", "bench", "cli", "commands", "reports", "runs"}

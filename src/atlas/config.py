@@ -5,12 +5,16 @@ before any tracing with a sentence that names the key, the value and what is all
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from atlas.domains import default_settings
 from atlas.settings import SEEDS, DomainSettings, Settings, require, setting
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
+STEP_BYTES: Final = 64
+"""Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
+PROBLEM_BYTES: Final = 500
+"""Of one problem in a buffer, at the least: its level, its task, where it came from."""
 TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
 
@@ -222,6 +226,16 @@ class Config(Settings):
         plan, run = self.plan, self.run
         envs = plan.trained * plan.num_train + (1 - plan.trained) * (plan.num_eval or 0)
         return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
+
+    def least_memory(self) -> dict[str, int]:
+        """Bytes that a run holds at the least, by the settings that ask for them."""
+        run, plan = self.run, self.plan
+        envs = max(plan.num_train, plan.num_eval or 0)
+        steps = {f"{envs:,} environments x run.rollout = {run.rollout:,} steps": envs * run.rollout * STEP_BYTES}
+        if plan.buffer is None:
+            return steps
+        capacity = plan.buffer.capacity
+        return steps | {f"teacher.buffer.capacity = {capacity:,} problems": capacity * PROBLEM_BYTES}
 
     def require_even(self, shards: int) -> None:
         """Whether so many devices can share the work evenly."""

@@ -40,15 +40,17 @@ _NUMBERS: Final = yaml.constructor.SafeConstructor()
 def read_bytes(path: Path | str, most: int = MOST_BYTES) -> bytes:
     """The content of a regular file."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe that nobody writes to would keep us waiting
-    with os.fdopen(number, "rb") as file:
+    try:
         about = os.fstat(number)
         if not stat.S_ISREG(about.st_mode):
             kind = "a folder" if stat.S_ISDIR(about.st_mode) else "no regular file"
             raise AtlasError(f"{path}: is {kind}: a file is needed")
-        content = file.read(most + 1) if about.st_size <= most else b""
-    if max(about.st_size, len(content)) > most:
-        raise AtlasError(f"{path}: is larger than {most >> 20} MB, the most that is read")
-    return content
+        if about.st_size > most:
+            raise AtlasError(f"{path}: is larger than {most >> 20} MB, the most that is read")
+        with os.fdopen(number, "rb", closefd=False) as file:
+            return file.read(about.st_size)
+    finally:
+        os.close(number)
 
 
 def read_text(path: Path | str, most: int = MOST_BYTES) -> str:

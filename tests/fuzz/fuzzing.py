@@ -20,7 +20,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -33,8 +33,8 @@ ROOT = Path(__file__).parent.parent.parent
 CASES = Path(__file__).parent / "cases"
 SECONDS, MEGABYTES = 2.0, 500
 """What one input may take: processor time, and memory on top of what was there before."""
-HANGING = 20
-"""Seconds after which an input is given up."""
+HANGING, WAITING = 10, 120
+"""Seconds after which an input is given up: of the processor, and on the clock."""
 
 
 # What reads
@@ -50,7 +50,8 @@ class Reader:
     share: int = 1
     """How often it is chosen, against others."""
     kind: str = "text"
-    """How examples are changed: `text`, or `archive` (arrays with a header, whose hash is made to fit again)."""
+    """How examples are changed: as `text`; also by the values of a `yaml` document or of `json` lines, or by `words`;
+    or as an `archive` (arrays with a header, whose hash is made to fit again)."""
 
 
 def look_at_task(task: Any) -> None:
@@ -207,6 +208,12 @@ def _ltlf() -> list[bytes]:
     ]  # fmt: skip
 
 
+def _drawings() -> list[bytes]:
+    from atlas.domains import surface_for
+
+    return ["\n".join(surface_for(problem).format_level(problem.level).values()).encode() for problem in _hand()]
+
+
 def _hoa() -> list[bytes]:
     from atlas.domains import default_name, vocabulary_of
     from atlas.tasks.formats import to_hoa
@@ -251,6 +258,10 @@ def _configs() -> list[bytes]:
 
     whole = [dump(preset.config).encode() for preset in presets().values()]
     return [*whole, b"preset: quick\nrun: {seed: 3}\nteacher: {name: plr, buffer: {capacity: 100}}\n"]
+
+
+def _sweeps() -> list[bytes]:
+    return [path.read_bytes() for path in sorted((ROOT / "sweeps").glob("*.yaml"))]
 
 
 def _archives() -> list[bytes]:
@@ -305,30 +316,28 @@ def _evaluations() -> list[bytes]:
 
 def _command_lines() -> list[bytes]:
     return [
-        b"task\ngo to a ball", b"task\nF front_ball\n--ltlf\n--json", b"task\ngo to a \x1b[31mball\n--check", b"task\n-x",
+        b"task\ngo to a ball", b"task\nF front_ball\n--ltlf\n--json", b"task\ngo to \x1b[31mball\n--check", b"task\n-x",
         b"presets\nquick", b"show\nnowhere.yaml", b"trace\n/dev/zero\n--actions\n0,0,3", b"task\n/dev/zero",
         b"sweep\nnowhere.yaml\n--parallel\n-3", b"presets\n\xff\xfe", b"show\n/dev/zero", b"show\nhand:no\n--index\n9",
     ]  # fmt: skip
 
 
 READERS: dict[str, Reader] = {
-    "english": Reader(".txt", _from_text("atlas.tasks.english:english"), _english, 4),
-    "ltlf": Reader(".ltlf", _from_text("atlas.tasks.ltlf:ltlf"), _ltlf, 4),
-    "hoa": Reader(".hoa", _from_text("atlas.tasks.formats:from_hoa"), _hoa, 3),
-    "task": Reader(".yaml", _task, _yaml_tasks, 4),
-    "problems": Reader(".yaml", _problems, _documents, 4),
+    "english": Reader(".txt", _from_text("atlas.tasks.english:english"), _english, 4, "words"),
+    "ltlf": Reader(".ltlf", _from_text("atlas.tasks.ltlf:ltlf"), _ltlf, 4, "words"),
+    "hoa": Reader(".hoa", _from_text("atlas.tasks.formats:from_hoa"), _hoa, 3, "words"),
+    "task": Reader(".yaml", _task, _yaml_tasks, 4, "yaml"),
+    "problems": Reader(".yaml", _problems, _documents, 4, "yaml"),
     "sets": Reader(".yaml", _many, _documents),
-    "drawings": Reader(
-        ".txt", _problems, lambda: [d.split(b"level: |\n")[1] for d in _documents() if b"level: |\n" in d]
-    ),
+    "drawings": Reader(".txt", _problems, _drawings, 1, "words"),
     "authors": Reader(".yaml", _problems, _authors),
-    "config": Reader(".yaml", _config, _configs, 3),
-    "sweep": Reader(".yaml", _sweep, lambda: [p.read_bytes() for p in sorted((ROOT / "sweeps").glob("*.yaml"))]),
+    "config": Reader(".yaml", _config, _configs, 3, "yaml"),
+    "sweep": Reader(".yaml", _sweep, _sweeps, 2, "yaml"),
     "archive": Reader(".npz", _bulk, _archives, 2, "archive"),
     "archive-bytes": Reader(".npz", _bulk, _archives),
     "parameters": Reader(".npz", _parameters, _parameter_files),
-    "metrics": Reader(".jsonl", _metrics, _metric_files),
-    "evaluation": Reader(".json", _evaluation, _evaluations),
+    "metrics": Reader(".jsonl", _metrics, _metric_files, 1, "json"),
+    "evaluation": Reader(".json", _evaluation, _evaluations, 2, "json"),
     "arguments": Reader(".args", _arguments, _command_lines),
 }
 examples = cache(lambda name: READERS[name].examples())
@@ -394,17 +403,94 @@ WEIRD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _changed_value(value: Any, chance: random.Random) -> Any:
+def _places(value: Any) -> list[Any]:
+    """All values inside a value, itself included."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [value, *(place for one in inner for place in _places(one))]
+
+
+def _changed_value(value: Any, chance: random.Random, spare: Sequence[Any] = WEIRD) -> Any:
     """A plain value with one place in it changed."""
-    if chance.random() < 0.2 or not isinstance(value, dict | list) or not value:
-        return chance.choice(WEIRD)
+    if chance.random() < 0.15 or not isinstance(value, dict | list) or not value:
+        return chance.choice(spare)
     if isinstance(value, dict):
         key = chance.choice(list(value))
         rest = {k: v for k, v in value.items() if k != key}
-        return rest if chance.random() < 0.2 else {**value, key: _changed_value(value[key], chance)}
+        if chance.random() < 0.2:
+            return rest if chance.random() < 0.5 else {**rest, chance.choice(list(value)): value[key]}
+        return {**value, key: _changed_value(value[key], chance, spare)}
     place = chance.randrange(len(value))
-    cut = chance.random() < 0.2
-    return value[:place] + ([] if cut else [_changed_value(value[place], chance)]) + value[place + 1 :]
+    new = [] if chance.random() < 0.2 else [_changed_value(value[place], chance, spare)] * chance.choice((1, 1, 1, 20))
+    return value[:place] + new + value[place + 1 :]
+
+
+def changed_values(source: bytes, others: list[bytes], chance: random.Random, kind: str) -> bytes:
+    """A YAML document or JSON lines with other values in some places: weird ones, or those of other examples."""
+    import yaml
+
+    read = yaml.safe_load if kind == "yaml" else json.loads
+    lines = [source] if kind == "yaml" else source.splitlines()
+    values = [read(line) for line in lines]
+    spare = [*WEIRD, *_places(read(chance.choice(others).splitlines()[0] if kind == "json" else chance.choice(others)))]
+    for _ in range(chance.choice((1, 1, 2, 3, 6))):
+        place = chance.randrange(len(values))
+        values[place] = _changed_value(values[place], chance, spare)
+    with contextlib.suppress(ValueError, yaml.YAMLError):  # half a character has no text form
+        if kind == "yaml":
+            return yaml.safe_dump(values[0], sort_keys=False, allow_unicode=True).encode()
+        return "\n".join(map(json.dumps, values)).encode()
+    return source
+
+
+def changed_words(source: bytes, others: list[bytes], chance: random.Random) -> bytes:
+    """A text in which some words stand elsewhere, or come from other examples: much of it is still understood."""
+    pattern = rb"[\w.-]+|[^\w\s]|\s+"
+    words, spare = re.findall(pattern, source), re.findall(pattern, chance.choice(others))
+    for _ in range(chance.choice((1, 2, 4, 8))):
+        at, end = sorted(chance.randrange(len(words) + 1) for _ in range(2))
+        end = min(end, at + chance.choice((1, 3, 12)))
+        start = chance.randrange(len(spare))
+        match chance.randrange(4):
+            case 0:
+                words[at:end] = spare[start : start + chance.choice((1, 3, 12, 60))]
+            case 1:
+                words[at:at] = words[at:end] * chance.choice((1, 2, 6, 30))
+            case 2:
+                words[at:end] = []
+            case 3:
+                joined = [b" ", chance.choice((b"and", b"or", b", then", b"&", b"|", b"U", b"<->", b"while")), b" "]
+                words = [*words, *joined, *spare]
+        del words[3000:]
+    return b"".join(words)
+
+
+_NAMES = tuple(f"{where}_{what}_{colour}" for where in ("front", "carrying") for what in ("ball", "key", "square")
+               for colour in ("red", "green", "blue", "purple", "yellow"))  # fmt: skip
+
+
+def new_formula(chance: random.Random, size: int) -> str:
+    """A formula with so many propositions."""
+    if size <= 1:
+        return chance.choice(("", "", "!", "X ", "F ", "G ", "N ")) + chance.choice((*_NAMES, "last", "true"))
+    left = chance.randrange(1, size)
+    operator = chance.choice(("&", "&", "|", "|", "U", "R", "W", "M", "->", "<->"))
+    inside = f"{new_formula(chance, left)} {operator} {new_formula(chance, size - left)}"
+    return chance.choice(("({})", "F({})", "X({})", "G({})", "!({})")).format(inside)
+
+
+def new_sentence(chance: random.Random, size: int) -> str:
+    """A sentence with so many commands."""
+    if size <= 1:
+        thing = f"{chance.choice(('a', 'the'))} {chance.choice(('red ', 'blue ', 'gray ', ''))}"
+        thing += chance.choice(("ball", "key", "square", "object"))
+        verb = chance.choice(("go to", "pick up", "go to", "put a ball next to"))
+        return f"{verb} {thing}" + chance.choice(("", "", "", " twice", " 9 times", " while carrying an object"))
+    left = chance.randrange(1, size)
+    how = chance.choice(
+        (" and ", " and ", " or ", ", then ", " before ", " after you ", ", without going to a door and ")
+    )
+    inside = new_sentence(chance, left) + how + new_sentence(chance, size - left)
+    return chance.choice(("{}", "({})", "({}) twice", "either {}")).format(inside)
 
 
 def changed_archive(source: bytes, chance: random.Random) -> bytes:
@@ -415,7 +501,7 @@ def changed_archive(source: bytes, chance: random.Random) -> bytes:
 
     with np.load(io.BytesIO(source)) as file:
         arrays = {name: file[name] for name in file.files}
-    header = json.loads(str(arrays.pop("header")))
+    header: Any = json.loads(str(arrays.pop("header")))
     del header["sha256"]
     for _ in range(chance.choice((1, 1, 2))):
         name = chance.choice(list(arrays)) if arrays else ""
@@ -437,9 +523,9 @@ def changed_archive(source: bytes, chance: random.Random) -> bytes:
             case 4:
                 del arrays[name]
             case 5:
-                arrays[name] = np.full(arrays[name].shape, chance.choice((-1, 1, 77, np.nan)), np.float32).astype(
-                    arrays[name].dtype
-                )
+                with np.errstate(invalid="ignore"):
+                    odd = np.full(arrays[name].shape, chance.choice((-1, 1, 77, np.nan)), np.float32)
+                    arrays[name] = odd.astype(arrays[name].dtype)
     header = {"format": PROBLEMS.name, "version": PROBLEMS.version} | header
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -453,10 +539,18 @@ def make(seed: int, number: int) -> tuple[str, bytes]:
     chance = random.Random(f"{seed}/{number}")
     names = [name for name, reader in READERS.items() for _ in range(reader.share)]
     name = chance.choice(names)
-    known = examples(name)
-    if READERS[name].kind == "archive":
-        return name, changed_archive(chance.choice(known), chance)
-    return name, changed(chance.choice(known), known, chance)
+    known, kind = examples(name), READERS[name].kind
+    example = chance.choice(known)
+    if kind == "archive":
+        return name, changed_archive(example, chance)
+    if kind != "text" and chance.random() < 0.6:
+        if name in ("ltlf", "english") and chance.random() < 0.5:
+            size = chance.choice((2, 3, 4, 6, 8, 12, 30))
+            return name, (new_formula if name == "ltlf" else new_sentence)(chance, size).encode()
+        if kind == "words":
+            return name, changed_words(example, known, chance)
+        return name, changed_values(example, known, chance, kind)
+    return name, changed(example, known, chance)
 
 
 # Judging
@@ -474,8 +568,9 @@ def judge(name: str, path: Path) -> str:
 
     reader = READERS[name]
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(HANGING)
+    before = {number: signal.signal(number, give_up) for number in (signal.SIGALRM, signal.SIGPROF)}
+    signal.setitimer(signal.ITIMER_PROF, HANGING)
+    signal.alarm(WAITING)
     start = time.process_time()
     wrong = ""
     try:
@@ -489,14 +584,16 @@ def judge(name: str, path: Path) -> str:
         if isinstance(error, OSError) and error.filename is None:
             wrong = f"no sentence: {error!r}"
     except Hanging:
-        wrong = f"no answer within {HANGING} seconds"
+        wrong = f"no answer within {HANGING} seconds of the processor, or {WAITING} on the clock"
     except SystemExit as error:  # of the parser of arguments, which has said why
         wrong = "" if error.code == 2 or error.code == 0 else f"exit {error.code}"
     except BaseException:
         wrong = traceback.format_exc()
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     seconds = time.process_time() - start
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) >> 10
     if not wrong and seconds > SECONDS:
@@ -531,11 +628,17 @@ def main() -> int:
             print(wrong or "read, or refused with a sentence")
             return int(bool(wrong))
         warm_up(Path(folder))
+        found, slowest, begun, counts = 0, (0.0, ""), time.monotonic(), Counter[str]()
         seed, numbers = args.seed, range(args.start, args.start + args.count)
         if args.only:
             seed, number = map(int, args.only.split("/"))
             numbers = range(number, number + 1)
-        found, slowest, begun, counts = 0, (0.0, ""), time.monotonic(), Counter[str]()
+        for case in sorted(CASES.iterdir()) if not args.only else ():
+            path = Path(folder) / case.name
+            path.write_bytes(case.read_bytes())  # some readers write, too
+            if wrong := judge(case.name.split("-")[0], path):
+                found += 1
+                print(f"{case}:\n{wrong}", flush=True)
         for number in numbers:
             name, data = make(seed, number)
             path = Path(folder) / f"input{READERS[name].suffix}"

@@ -1,35 +1,16 @@
-"""Nothing that is read, however odd, ends in anything but a sentence."""
+"""Nothing that is read, however odd, ends in anything but a sentence, and none takes long."""
 
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
-
-from fuzz.fuzzing import CASES, READERS, judge, make, warm_up
-
-COUNT, PARTS = 2_000, 8
+FUZZING = Path(__file__).parent / "fuzzing.py"
+COUNT = 2_000
 
 
-@pytest.fixture(scope="module", autouse=True)
-def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
-    warm_up(tmp_path_factory.mktemp("examples"))
-
-
-@pytest.mark.parametrize("part", range(PARTS))
-def test_changed_examples_are_read_or_refused(part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    wrong = []
-    for number in range(part, COUNT, PARTS):
-        name, data = make(0, number)
-        path = tmp_path / f"input{READERS[name].suffix}"
-        path.write_bytes(data)
-        if complaint := judge(name, path):
-            wrong.append(f"python tests/fuzz/fuzzing.py --only 0/{number}: {name}: {complaint}")
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize("path", sorted(CASES.iterdir()), ids=lambda path: path.name)
-def test_what_was_found_once_stays_mended(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    copy = tmp_path / path.name
-    copy.write_bytes(path.read_bytes())
-    assert judge(path.name.split("-")[0], copy) == ""
+def test_changed_examples_and_all_that_was_ever_found_are_read_or_refused(tmp_path: Path) -> None:
+    """In a process of its own, without the checks of shapes that tests add: it is timed."""
+    command = [sys.executable, str(FUZZING), str(COUNT), "--findings", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert f"{COUNT:,} inputs, 0 findings" in done.stdout

@@ -54,9 +54,11 @@ def trace_command(argv: list[str]) -> int:
     from rich.console import Console
 
     from atlas.domains import domain_for
+    from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
     from atlas.show.episode import action_number, trace
 
+    keep_programs()
     subject = choose(args.file, args.name, args.index)
     words = args.actions.replace(",", " ").split()
     actions = [action_number(word, domain_for(subject).actions) for word in words]
@@ -129,8 +131,10 @@ def play_command(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, args=argv, prog="atlas play")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
+    from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
 
+    keep_programs()
     game = Game(choose(args.file, args.name, args.index))
     with _raw_terminal() as keys:
         _show(game.screen())
@@ -319,12 +323,14 @@ def watch_command(argv: list[str]) -> int:
         raise AtlasError("--name and --index choose among the problems of a set: name the set before them")
     from rich.console import Console
 
+    from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
     from atlas.runs.problem_files import choose
     from atlas.show.episode import Trained, scenes
     from atlas.types import NamedProblem
 
+    keep_programs()
     with bar("loading"):
         policy = load_policy(args.run, args.which)
         problem = choose(args.problem, args.name, args.index) if args.problem else _held_out(policy.run, args.seed)

@@ -1,5 +1,6 @@
 """Look before you work: whether what a command is to write can be written is asked before it begins."""
 
+import os
 import tempfile
 from pathlib import Path
 
@@ -62,6 +63,16 @@ def suffix_of(path: Path, *suffixes: str) -> str:
         raise AtlasError(f"{path}: a name that ends in {listed(list(suffixes))}, or a folder, is needed")
     (require_file if path.suffix else require_folder)(path)
     return path.suffix.lower()
+
+
+def require_memory(needs: dict[str, int]) -> None:
+    """Fail if what is needed, by what it is needed for, is more than this machine has."""
+    need, have = sum(needs.values()), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > have:
+        parts = ", ".join(f"{size / 1e9:,.1f} GB for {words}" for words, size in needs.items())
+        raise AtlasError(
+            f"at least {need / 1e9:,.1f} GB of memory are needed, and there are {have / 1e9:,.1f} GB: {parts}"
+        )
 
 
 MOST_DRAWN = 1_000_000

@@ -86,7 +86,9 @@ def sample_command(argv: list[str]) -> int:
 
 def _draw(args: SampleArgs) -> "Sequence[Subject]":
     from atlas.api import sample, sample_levels
+    from atlas.programs import keep_programs
 
+    keep_programs()
     if args.levels_only:
         return sample_levels(args.n, args.seed, args.rooms)
     return sample(args.n, args.pairing, args.tasks, args.seed, args.rooms, args.solvable)
@@ -275,8 +277,10 @@ def _load(args: SolveArgs) -> "list[NamedProblem]":
 
 def _solve(args: SolveArgs, problems: "Sequence[Problem]", polish: int, bound: bool) -> list[Any]:
     from atlas.domains import surface_for
+    from atlas.programs import keep_programs
     from atlas.runs.display import bar
 
+    keep_programs()
     with bar("solving") as progress:
         return surface_for(problems[0]).solve_many(
             problems, step_limit=args.step_limit, budget=args.budget, polish=polish, bound=bound,
@@ -431,8 +435,10 @@ def lint_command(argv: list[str]) -> int:
     require_workers(args.workers)
     require_positive(step_limit=args.step_limit)
     from atlas.evaluation.lint import lint
+    from atlas.programs import keep_programs
     from atlas.runs.display import bar
 
+    keep_programs()
     with bar("looking") as progress:
         problems, findings = lint(args.set, args.step_limit, args.workers, progress)
     errors = sum(finding.level == "error" for finding in findings)

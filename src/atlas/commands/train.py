@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import tyro
 
+from atlas.commands.outputs import require_folder, require_memory
 from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.presets import config_of
@@ -45,6 +46,8 @@ def train_command(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
     folder = args.folder or Path("runs") / Path(args.preset).stem
+    require_memory(args.config.least_memory())
+    require_folder(folder)
     with join(args.hosts) as team:
         from atlas.runs.run import train
 

@@ -20,7 +20,7 @@ Diagram = int
 Cube = tuple[int, ...]
 """A conjunction of signed literals, `variable + 1`."""
 
-MOST_WORK: Final = 400_000
+MOST_WORK: Final = 250_000
 """Steps that compiling one task may take, about a second: what needs more would hardly fit into a machine."""
 Read = TypeVar("Read", bound=Callable[..., Task])
 

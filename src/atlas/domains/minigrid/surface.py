@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jax import Array
 from jaxtyping import Bool
@@ -14,6 +13,7 @@ from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import LevelTextError
+from atlas.programs import Program
 from atlas.types import Problem, unpack_pair
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class MinigridSurface:
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
 
 
-_view = jax.jit(dynamics.view)
+_view = Program("minigrid view", dynamics.view)
 
 
 def _in_hands(code: int) -> str | None:
