@@ -165,7 +165,12 @@ def sample_batch(config: "Config", n: int, seed: int) -> "Problem":
 
     require(n >= 1, "n", n, "at least 1")
     require_seed(seed)
-    return _sampler(config, n)(np.uint32(seed))
+    import jax
+
+    # A problem is the same in every batch that is not screened, so that few sizes are compiled.
+    drawn = n if config.pairing.solvable or n > 64 else max(8, 1 << (n - 1).bit_length())
+    batch = jax.device_get(_sampler(config, drawn)(np.uint32(seed)))
+    return jax.tree.map(lambda leaf: leaf[:n], batch)
 
 
 @functools.cache
@@ -175,12 +180,13 @@ def _sampler(config: "Config", n: int) -> Any:
     from atlas.programs import Program
     from atlas.settings import dump
 
-    def draw(seed: Any) -> "Problem":
+    def make() -> Any:
         from atlas.build import parts
 
-        return parts(config).sample(jax.random.key(seed), n)
+        draw = parts(config).sample
+        return lambda seed: draw(jax.random.key(seed), n)
 
-    return Program(f"sample {n} {dump(config)}", draw)
+    return Program(f"sample {n} {dump(config)}", make)
 
 
 def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -> "list[Level]":
@@ -194,10 +200,11 @@ def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -
     require_seed(seed)
     config = settings("independent", "sequential", rooms)
 
-    def draw(seed: Any) -> "Level":
-        return jax.vmap(domain_of(config.domain).sample)(jax.random.split(jax.random.key(seed), n))
+    def make() -> Any:
+        draw = jax.vmap(domain_of(config.domain).sample)
+        return lambda seed: draw(jax.random.split(jax.random.key(seed), n))
 
-    batch = Program(f"levels {n} {dump(config)}", draw)(np.uint32(seed))
+    batch = Program(f"levels {n} {dump(config)}", make)(np.uint32(seed))
     return [surface_for(level).crop(level) for level in _one_by_one(batch)]
 
 

@@ -30,8 +30,8 @@ LARGEST: Final = 1 << 63
 """Whole numbers are smaller."""
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG: Final = "tag:yaml.org,2002:"
-_RESOLVER: Final = yaml.resolver.Resolver()
-_NUMBERS: Final = yaml.constructor.SafeConstructor()
+_RESOLVER: Final[Any] = yaml.resolver.Resolver()
+_NUMBERS: Final[Any] = yaml.constructor.SafeConstructor()
 
 
 # Files
@@ -202,7 +202,8 @@ def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
     """What an anchor names, and how many values that is."""
     opened: list[_Open] = []
     values = 0
-    for event in yaml.parse(source, Loader=Loader):
+    events: Iterator[Any] = yaml.parse(source, Loader=Loader)
+    for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
             known, values = {}, 0
         if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
@@ -223,7 +224,7 @@ def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
             if event.anchor is not None:
                 known[event.anchor] = (node, 1)
         else:
-            kind = yaml.SequenceNode if isinstance(event, yaml.SequenceStartEvent) else yaml.MappingNode
+            kind: Any = yaml.SequenceNode if isinstance(event, yaml.SequenceStartEvent) else yaml.MappingNode
             usual = _TAG + ("seq" if kind is yaml.SequenceNode else "map")
             if event.tag not in (None, "!", usual):
                 _fail(path, event.start_mark, f"the tag {event.tag} is not known")
@@ -251,7 +252,7 @@ def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
             opened[-1].key = None
 
 
-def _scalar(path: Path, event: yaml.ScalarEvent) -> yaml.ScalarNode:
+def _scalar(path: Path, event: Any) -> yaml.ScalarNode:
     text = event.value
     if len(text) > MOST_LETTERS:
         _fail(path, event.start_mark, f"a value of more than {MOST_LETTERS:,} letters")

@@ -1,13 +1,15 @@
-"""Programs that are kept between processes: a command that needs one need not trace and compile it again.
+"""Compiled programs that are kept between processes: a command that needs one need not trace and compile it again.
 
-Traced programs are kept as JAX exports them, by the code of this package, JAX's version and the shapes of their
-arguments; compiled ones are JAX's own cache. Nothing is kept before a command asks for it with `keep_programs`.
+They are found by the code of this package, JAX's version, the machine's kind of device and the shapes of their
+arguments. Files are read only if nobody else can have written them: like those of JAX's own cache, they are executed.
+Nothing is kept before a command asks for it with `keep_programs`.
 """
 
 import contextlib
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
@@ -15,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from atlas.runs.store import cache_folder, remember_compiled, write_whole
 from atlas.struct import Struct
@@ -27,19 +30,20 @@ def keep_programs() -> None:
     global _kept
     _kept = True
     remember_compiled()
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.02)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    settings: Any = jax.config
+    settings.update("jax_persistent_cache_min_compile_time_secs", 0.02)
+    settings.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 class Program:
-    """A function of arrays, in trees of structs, tuples and lists; like `jax.jit(function)`.
+    """A function of arrays, in trees of structs, tuples and lists; like `jax.jit(make())`.
 
-    `name` must tell it from all others, with everything that the function has closed over.
+    `make` is only called if the program is not there yet; `name` must tell it from all others, with everything that the
+    function has closed over.
     """
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        self.name, self.function = name, function
-        self.jitted = jax.jit(function)
+    def __init__(self, name: str, make: Callable[[], Callable[..., Any]]) -> None:
+        self.name, self.make = name, make
         self._ready: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
@@ -51,33 +55,45 @@ class Program:
             self._ready[tree, shapes] = self._find(arguments, f"{tree} {shapes}")
         return self._ready[tree, shapes](*leaves)
 
+    @functools.cached_property
+    def jitted(self) -> Callable[..., Any]:
+        """The function as JAX compiles it, which is not kept."""
+        return jax.jit(self.make())
+
     def _find(self, arguments: Any, signature: str) -> Callable[..., Any]:
         """The program for arguments of some shapes: from its file, else traced now and written there."""
         ways: Any = jax.config
         random = f"{ways.jax_threefry_partitionable} {ways.jax_default_prng_impl} {ways.jax_enable_x64}"
         words = (self.name, signature, random, jax.__version__, jax.default_backend(), code())
         path = cache_folder() / "programs" / hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
-        with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
-            length, _, rest = path.read_bytes().partition(b"\n")
-            return _rebuilt(jax.export.deserialize(bytearray(rest[int(length) :])), json.loads(rest[: int(length)]))
         leaves, tree = jax.tree.flatten(arguments)
-        result: list[Any] = []
+        inputs = jax.tree.structure(((0,) * len(leaves), {}))
+        with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
+            about = path.stat()
+            if about.st_uid == os.getuid() and not about.st_mode & 0o022:
+                length, _, rest = path.read_bytes().partition(b"\n")
+                described = json.loads(rest[: int(length)])
+                outputs = jax.tree.structure([0] * described["leaves"])
+                return _rebuilt(deserialize_and_load(rest[int(length) :], inputs, outputs), described["form"])
+        form: list[Any] = []
+        function = self.make()
 
         def flat(*leaves: Any) -> Any:
-            found, form = jax.tree.flatten(self.function(*jax.tree.unflatten(tree, leaves)))
-            result[:] = [_described(jax.tree.unflatten(form, range(len(found))))]
+            found, structure = jax.tree.flatten(function(*jax.tree.unflatten(tree, leaves)))
+            form[:] = [_described(jax.tree.unflatten(structure, range(len(found)))), len(found)]
             return found
 
-        exported = jax.export.export(jax.jit(flat))(*leaves)
-        described = json.dumps(result[0]).encode()
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no reason to fail
-            write_whole(path, b"%d\n" % len(described) + described + exported.serialize())
-        return _rebuilt(exported, result[0])
+        compiled = jax.jit(flat).lower(*leaves).compile()
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
+            program, _, _ = serialize(compiled)
+            described = json.dumps({"form": form[0], "leaves": form[1]}).encode()
+            write_whole(path, b"%d\n" % len(described) + described + program)
+            path.chmod(0o600)
+        return _rebuilt(compiled, form[0])
 
 
-def _rebuilt(exported: Any, described: Any) -> Callable[..., Any]:
-    call = jax.jit(exported.call)
-    return lambda *leaves: _made(described, call(*leaves))
+def _rebuilt(compiled: Any, form: Any) -> Callable[..., Any]:
+    return lambda *leaves: _made(form, compiled(*leaves))
 
 
 def _described(tree: Any) -> Any:

@@ -46,7 +46,7 @@ def show(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:100]}…"
 
 
-_hints = functools.cache(typing.get_type_hints)
+_hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
 SEEDS: Final = 1 << 32
 """Seeds are smaller: of a larger one only the last 32 bits would count."""
 

@@ -95,14 +95,15 @@ def _draw(args: SampleArgs) -> "Sequence[Subject]":
 
 
 def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
-    from atlas.runs.problem_files import save
-    from atlas.show import media, problem
-
     if args.out is not None and args.out.suffix == ".npz":
         _write_bulk(args, args.out)
     elif args.out is not None:
+        from atlas.runs.problem_files import save
+
         save(list(subjects), args.out)
     if args.png is not None:
+        from atlas.show import media, problem
+
         columns = max(1, round(len(subjects) ** 0.5))
         media.save_picture(media.sheet([problem.small_picture(s) for s in subjects], columns), args.png)
 
@@ -174,11 +175,13 @@ def _subjects(args: ShowArgs) -> "list[Subject]":
 
 
 def _write_pictures(subjects: "list[Subject]", args: ShowArgs) -> None:
+    if not args.png and not args.svg:
+        return
+    if len(subjects) > 1:
+        raise AtlasError(f"{args.file}: holds {len(subjects)} problems; choose one with --name or --index to draw it")
     from atlas.runs.store import write_whole
     from atlas.show import media, problem
 
-    if (args.png or args.svg) and len(subjects) > 1:
-        raise AtlasError(f"{args.file}: holds {len(subjects)} problems; choose one with --name or --index to draw it")
     if args.png:
         media.save_picture(problem.picture(subjects[0]), args.png)
     if args.svg:

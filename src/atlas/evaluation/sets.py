@@ -398,13 +398,12 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
         path, before, name = Path(given), *given.rpartition(":")[::2]
         if not path.exists() and before:
             whole = open_set(before, skip_bad, progress)
-            found = [n for n, problem in enumerate(whole.problems) if problem.name == name]
-            if not found:
-                raise AtlasError(
-                    f"{before}: no problem is called '{name}'{nearest(name, (p.name for p in whole.problems))}"
-                )
-            one = [whole.problems[found[0]]]
-            plans = None if whole.plan_lengths is None else [whole.plan_lengths[found[0]]]
+            names = [problem.name for problem in whole.problems]
+            if name not in names:
+                raise AtlasError(f"{before}: no problem is called '{name}'{nearest(name, names)}")
+            place = names.index(name)
+            one = [whole.problems[place]]
+            plans = None if whole.plan_lengths is None else [whole.plan_lengths[place]]
             return replace(whole, name=name, problems=one, fingerprint=fingerprint(one), plan_lengths=plans)
         if not path.exists():
             raise _no_set(given)

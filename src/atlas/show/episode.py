@@ -185,9 +185,9 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
         return domain.view(state), domain.holds(state, every), domain.as_level(state)
 
     return (
-        Program(f"{name} reset", world.reset),
-        Program(f"{name} step", world.step),
-        Program(f"{name} look", look),
+        Program(f"{name} reset", lambda: world.reset),
+        Program(f"{name} step", lambda: world.step),
+        Program(f"{name} look", lambda: look),
     )
 
 

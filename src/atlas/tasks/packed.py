@@ -111,7 +111,7 @@ def sound(batch: PackedTask, props: int) -> np.ndarray:
     target, guard, reward, outcome, call, root, chain = tables(batch)
     _, machines, states, edges = target.shape
 
-    def within(array: np.ndarray, low: int, high: int) -> np.ndarray:
+    def within(array: np.ndarray, low: int, high: int) -> Any:
         return ((array >= low) & (array < high)).reshape(len(array), -1).all(1)
 
     good = within(target, UNUSED, states) & within(guard, -props, props + 1) & within(outcome, 0, 3)

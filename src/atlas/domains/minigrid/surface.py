@@ -54,7 +54,7 @@ class MinigridSurface:
     def sound(self, levels: Level) -> np.ndarray:
         cells, place = np.asarray(levels.cells), np.asarray(levels.position)
         carried, facing = np.asarray(levels.carrying), np.asarray(levels.direction)
-        inside = ((place >= 0) & (place < cells.shape[1:])).all(1)
+        inside: np.ndarray = np.all((place >= 0) & (place < cells.shape[1:]), axis=1)
         row, column = np.where(inside[:, None], place, 0).T
         under = cells[np.arange(len(cells)), row, column]
         held = (carried == grid.NOTHING) | np.isin(carried, [c for c in text.CELL_TEXT if c >> 3 in grid.MOVABLE])
@@ -193,7 +193,7 @@ class MinigridSurface:
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
 
 
-_view = Program("minigrid view", dynamics.view)
+_view = Program("minigrid view", lambda: dynamics.view)
 
 
 def _in_hands(code: int) -> str | None:

@@ -222,4 +222,4 @@ def _replay(step_limit: int) -> Any:
         start = (world.reset(problem), jnp.bool_(False), jnp.bool_(False))
         return jax.lax.while_loop(lambda moment: ~moment[1] & (moment[0].time < length), act, start)[2]
 
-    return Program(f"replay {step_limit}", jax.vmap(is_accepted))
+    return Program(f"replay {step_limit}", lambda: jax.vmap(is_accepted))
