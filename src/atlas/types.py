@@ -254,6 +254,9 @@ class Surface(Protocol):
     def sign(self, prop: int) -> Any:
         """A proposition as a small picture, for drawings of tasks."""
 
+    def legend(self) -> Sequence[tuple[Any, str]]:
+        """Small drawings of what levels hold and of kinds of propositions, each with what it means in a few words."""
+
     def symbols(self) -> Sequence[Any]:
         """The symbols that `tiles` names: `cell` and `agent`, each with a number."""
 

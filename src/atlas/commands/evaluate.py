@@ -1,4 +1,4 @@
-"""`atlas sets`: the sets that policies are compared on."""
+"""`atlas eval` and `atlas sets`: how good policies are, and the sets that they are compared on."""
 
 import json
 from collections.abc import Sequence

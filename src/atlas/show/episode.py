@@ -1,7 +1,4 @@
-"""Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.
-
-Any problem fits any policy: sizes come from the problem.
-"""
+"""One episode, moment by moment: replayed from actions or played by a policy, told in names."""
 
 import functools
 import operator

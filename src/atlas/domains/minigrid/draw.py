@@ -158,6 +158,25 @@ def sign(prop: int) -> Sign:
     return Sign(" + ".join(words), Drawing(shapes, (width, 1.0)))
 
 
+def legend() -> list[tuple[Drawing, str]]:
+    """What levels hold, one of each, and the three kinds of propositions."""
+    cells = {
+        grid.cell(grid.KEY, 4): "key", grid.cell(grid.BALL, 0): "ball", grid.cell(grid.SQUARE, 2): "square",
+        grid.cell(grid.DOOR_OPEN, 1): "open door", grid.cell(grid.DOOR_CLOSED, 1): "closed door",
+        grid.cell(grid.DOOR_LOCKED, 1): "locked door", grid.WALL_CELL: "wall",
+        grid.cell(grid.KEY, grid.NO_COLOUR): "a key of any colour",
+    }  # fmt: skip
+    signs = {
+        "front_ball_red": "in front of a red ball",
+        "carrying_ball_red": "carrying it",
+        "next_ball_red_key_blue": "lying side by side",
+    }
+    pictures = [(Drawing((cell_symbol(code),), (1.0, 1.0)), words) for code, words in cells.items()]
+    agent = Drawing((cell_symbol(grid.FLOOR_CELL), agent_symbol(1)), (1.0, 1.0))
+    told = [(sign(alphabet.IDS[name]).picture, words) for name, words in signs.items()]
+    return [(agent, "agent, looking right; what it sees is lit"), *pictures, *told]
+
+
 # Terminals: two columns a cell, each on a ground of its own, for dark and light screens alike
 
 GLYPHS: Final = {

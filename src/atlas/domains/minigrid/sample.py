@@ -1,7 +1,4 @@
-"""Levels and propositions fitted to each other: what a level allows, and levels that hold what a task mentions.
-
-An object is numbered by its kind and colour here (`kind * colours + colour`), NO_OBJECT is none.
-"""
+"""Random levels, and levels and propositions fitted to each other: what a level allows, what a task needs."""
 
 from collections.abc import Callable
 from typing import Final
