@@ -2,7 +2,7 @@
 
 Attempts stand in a queue, and a fixed number of lanes plays them side by side. A lane whose episode is over takes the
 next attempt at once, so that no lane waits for the slowest. What an attempt draws follows from its problem, its number
-and the time alone: the number of lanes and the company a problem is in play no part. Sizes come from the problems: any
+and the time alone: neither the number of lanes nor the other problems matter. Sizes come from the problems: any
 set fits any policy, whatever it was trained on.
 """
 

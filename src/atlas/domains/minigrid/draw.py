@@ -30,7 +30,7 @@ from atlas.show.canvas import (
 )
 
 FLOOR, SEAM, WALL, AGENT = "#16171b", "#3a3c42", "#686b72", "#ff4030"
-"""The seam lies between cells of floor."""
+"""Colours; the seam is the line between cells of floor."""
 LIGHT: Final = 0.22
 """How much white lies over what the agent sees."""
 STRIP: Final = 1.25
