@@ -52,8 +52,8 @@ def test_a_kind_that_cannot_be_found_is_replaced_by_others():
 
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(sets, "ROUNDS", 1)
-    monkeypatch.setattr(sets, "certified", lambda *_: [])
+    monkeypatch.setattr(module, "ROUNDS", 1)
+    monkeypatch.setattr(module, "certified", lambda *_: [])
     with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
         held_out(CONFIG, PER_SIZE)
 
@@ -74,7 +74,7 @@ def counted(monkeypatch, tmp_path, chosen):
     """A cache of its own, and how often problems were drawn."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     calls = []
-    monkeypatch.setattr(sets, "held_out", lambda *_: calls.append(1) or chosen)
+    monkeypatch.setattr(module, "held_out", lambda *_: calls.append(1) or chosen)
     return calls
 
 

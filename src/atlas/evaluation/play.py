@@ -327,7 +327,7 @@ class Evaluator:
                 progress(before + finished, total)
 
             queue = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
-            places = np.stack(np.divmod(queue.node, batch.problems.task.target.shape[-3]), -1)
+            places = np.stack(np.divmod(queue.node, batch.problems.task.target.shape[-2]), -1)
             for into, found in (
                 (result.solved, queue.solved), (result.timed_out, queue.timed_out),
                 (result.steps, queue.steps), (result.place, places),

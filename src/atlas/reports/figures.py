@@ -74,8 +74,8 @@ def curve(group: Group, value: Value, axis: Axis = STEPS) -> Curve | None:
 
 def points(records: Sequence[Plain], value: Value, axis: Axis = STEPS) -> tuple[np.ndarray, np.ndarray] | None:
     """Where the number is known, and the number there."""
-    pairs = [(record.get(axis.key), value(record)) for record in records]
-    known = [(at / axis.unit, float(number)) for at, number in pairs if _is_number(at) and _is_number(number)]
+    pairs: list[tuple[Any, Any]] = [(record.get(axis.key), value(record)) for record in records]
+    known = [(float(at) / axis.unit, float(number)) for at, number in pairs if _is_number(at) and _is_number(number)]
     if not known:
         return None
     steps, numbers = np.array(known).T
