@@ -1,7 +1,7 @@
 """Tasks as plain values: reward machines that may call each other. No JAX.
 
 Everything people do with tasks works on `Task`: front ends build one, printers, checks, drawings and the prover read
-one. Training uses its arrays (`atlas.tasks.packed`). `tabulate` and `untabulate` lead from one form to the other.
+one. Training uses its arrays (`atlas.tasks.packed`); `tabulate` makes them as NumPy tables, `untabulate` reads them.
 """
 
 import functools
@@ -29,7 +29,7 @@ MAX_TABLE: Final = 1 << 22
 MAX_CHAINS: Final = 4_096
 """Ways out of one state, through calls."""
 ACCEPT, REJECT = -1, -2
-"""How those who build a machine may call its terminal states."""
+"""Targets that stand for acceptance and rejection while a machine is built."""
 
 
 class Edge(NamedTuple):
