@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
 import yaml
 
@@ -202,8 +202,7 @@ def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
     """What an anchor names, and how many values that is."""
     opened: list[_Open] = []
     values = 0
-    events: Iterator[Any] = yaml.parse(source, Loader=Loader)
-    for event in events:
+    for event in cast(Iterator[Any], yaml.parse(source, Loader=Loader)):
         if isinstance(event, yaml.DocumentStartEvent):
             known, values = {}, 0
         if not isinstance(event, yaml.NodeEvent | yaml.CollectionEndEvent):
@@ -225,10 +224,10 @@ def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
                 known[event.anchor] = (node, 1)
         else:
             kind: Any = yaml.SequenceNode if isinstance(event, yaml.SequenceStartEvent) else yaml.MappingNode
-            usual = _TAG + ("seq" if kind is yaml.SequenceNode else "map")
-            if event.tag not in (None, "!", usual):
-                _fail(path, event.start_mark, f"the tag {event.tag} is not known")
-            opened.append(_Open(kind(usual, [], event.start_mark, None, event.flow_style), event.anchor, values))
+            usual, start = _TAG + ("seq" if kind is yaml.SequenceNode else "map"), cast(Any, event)
+            if start.tag not in (None, "!", usual):
+                _fail(path, event.start_mark, f"the tag {start.tag} is not known")
+            opened.append(_Open(kind(usual, [], event.start_mark, None, start.flow_style), event.anchor, values))
             values += 1
             if len(opened) > MOST_DEPTH:
                 _fail(path, event.start_mark, f"more than {MOST_DEPTH} lists or mappings inside each other")

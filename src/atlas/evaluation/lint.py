@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Progress, silent
-from atlas.runs.problem_files import SUFFIXES, foreign, load, locate
+from atlas.runs.problem_files import SUFFIXES, Progress, foreign, load, locate
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.check import TooInvolvedError, check, equivalent
 from atlas.tasks.packed import unpack
@@ -31,7 +30,7 @@ class Finding:
 
 
 def lint(
-    path: Path | str, step_limit: int = STEP_LIMIT, workers: int = 1, progress: Progress = silent
+    path: Path | str, step_limit: int = STEP_LIMIT, workers: int = 1, progress: Progress = lambda done, total: None
 ) -> tuple[list[NamedProblem], list[Finding]]:
     """The problems of a set that can be read, and everything that is wrong with it, problem by problem."""
     place, name = locate(path)

@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,6 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from atlas.build import parts
 from atlas.config import Config
 from atlas.domains import DOMAINS, find, surface_of
 from atlas.errors import AtlasError, nearest
@@ -179,6 +178,8 @@ def recipes() -> dict[str, Recipe]:
 def build(recipe: Recipe, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
     """Draw a set; none of its problems are the same. More than one worker (0: one a core) starts other processes."""
     surface = surface_of(recipe.config.domain.name)
+    from atlas.build import parts  # a name can be looked up without it
+
     made = parts(recipe.config)
     sample = jax.jit(lambda key: made.sample(key, DRAWN))
 
