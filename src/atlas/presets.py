@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from atlas.config import Config
 from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError, nearest
+from atlas.settings import load
 
 
 @dataclass(frozen=True)
@@ -26,3 +27,8 @@ def preset(name: str) -> Preset:
     if name not in known:
         raise AtlasError(f"there is no preset '{name}'{nearest(name, known) or '; `atlas presets` lists them'}")
     return known[name]
+
+
+def named(name: str) -> Config:
+    """The config of a preset, or of a config file."""
+    return load(Config, name) if name.endswith((".yaml", ".yml")) else preset(name).config

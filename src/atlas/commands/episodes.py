@@ -48,10 +48,9 @@ class TraceArgs:
 def trace_command(argv: list[str]) -> int:
     """Replay and print."""
     args = tyro.cli(TraceArgs, args=argv, prog="atlas trace")
-    from rich.console import Console
-
     from atlas.domains import domain_for
     from atlas.runs.problem_files import choose
+    from atlas.runs.screen import Screen
     from atlas.show.episode import action_number, trace
 
     subject = choose(args.file, args.name, args.index)
@@ -65,7 +64,7 @@ def trace_command(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([record.plain() for record in records]))
     else:
-        Console(highlight=False).print(_table(subject, records, actions))
+        Screen().print(_table(subject, records, actions))
     return 0
 
 
@@ -218,9 +217,9 @@ class Game:
 
 def _show(screen: Any) -> None:
     """Draw from the top left; what the last screen left below is wiped."""
-    from rich.console import Console
+    from atlas.runs.screen import Screen
 
-    console = Console(highlight=False)
+    console = Screen()
     with console.capture() as capture:
         console.print(screen)
     lines = "\x1b[K\r\n".join(capture.get().splitlines())
@@ -307,16 +306,15 @@ def watch_command(argv: list[str]) -> int:
     args = tyro.cli(WatchArgs, args=argv, prog="atlas watch")
     if args.step_limit < 1 or args.fps <= 0:
         raise AtlasError("--step-limit and --fps must be positive")
-    from rich.console import Console
-
     from atlas.evaluation.sets import find_problem
     from atlas.runs.checkpoints import load_policy
+    from atlas.runs.screen import Screen
     from atlas.show.episode import Trained, scenes
 
     policy = load_policy(args.run, args.which)
     problem = find_problem(args.problem) if args.problem else _held_out(policy.run, args.seed)
     playing = scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit)
-    console = Console(highlight=False)
+    console = Screen()
     shown = args.out is None and not args.json
     watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
     if args.out is not None:

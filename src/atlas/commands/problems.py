@@ -52,13 +52,12 @@ class SampleArgs:
 def sample_command(argv: list[str]) -> int:
     """Draw, write, print."""
     args = tyro.cli(SampleArgs, args=argv, prog="atlas sample")
-    from rich.console import Console
-
+    from atlas.runs.screen import Screen
     from atlas.show.problem import describe, portrait
 
     subjects = _draw(args)
     _write(subjects, args)
-    console = Console(highlight=False)
+    console = Screen()
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif args.out or args.png:
@@ -129,13 +128,12 @@ class ShowArgs:
 def show_command(argv: list[str]) -> int:
     """Print, and write pictures where asked."""
     args = tyro.cli(ShowArgs, args=argv, prog="atlas show")
-    from rich.console import Console
-
+    from atlas.runs.screen import Screen
     from atlas.show.problem import describe, overview, portrait
 
     subjects = _subjects(args)
     _write_pictures(subjects, args)
-    console = Console(highlight=False)
+    console = Screen()
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif len(subjects) > 1:
@@ -292,12 +290,12 @@ def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: list
 
 
 def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from atlas.domains import domain_for
+    from atlas.runs.screen import Screen
 
-    console = Console(highlight=False)
+    console = Screen()
     colour = {"solvable": "green", "unsolvable": "red", "unknown": "yellow"}
     table = Table(box=None, pad_edge=False)
     for heading in ("problem", "verdict", "steps", "why"):
@@ -417,10 +415,11 @@ def lint_command(argv: list[str]) -> int:
 
 
 def _print_lint(findings: "list[Finding]", problems: int, errors: int) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False, soft_wrap=True)
+    from atlas.runs.screen import Screen
+
+    console = Screen(soft_wrap=True)
     for finding in findings:
         colour = "red" if finding.level == "error" else "yellow"
         console.print(f"{escape(finding.problem)}: [{colour}]{finding.kind}[/]: {escape(finding.sentence)}")
