@@ -1,8 +1,10 @@
 """The command as a user meets it: help, mistakes, exit codes."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -92,3 +94,39 @@ def test_module_and_version() -> None:
     result = run("--version")
     assert result.returncode == 0
     assert result.stdout.startswith("atlas 0.")
+
+
+SLOW = """
+import ctypes, sys, time
+import atlas.cli
+def slow(arguments):
+    print("ready", flush=True)
+    if arguments == ["compiling"]:
+        ctypes.CDLL(None).sleep(20)  # as if it were the compiler: it knows nothing of Python
+        ctypes.CDLL(None).sleep(20)  # a sleep ends early when a signal comes
+    elif arguments == ["swallowing"]:
+        for _ in range(20):
+            try:
+                time.sleep(1)
+            except BaseException:
+                pass
+    time.sleep(20)
+atlas.cli._run = lambda name, arguments: slow([name])
+sys.argv = ["atlas", *sys.argv[1:]]
+sys.exit(atlas.cli.main())
+"""
+
+
+@pytest.mark.parametrize("how", ["compiling", "swallowing", "sleeping"])
+def test_an_interrupted_command_ends_within_seconds(how: str) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, how], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    started = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert time.monotonic() - started < 5
+    assert process.returncode == 130
+    assert told.strip() == "atlas: stopped"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import toys
+from atlas.build import build
 from atlas.config import Config, PPOConfig, RunConfig, StudentConfig
 from atlas.domains.minigrid.presets import PRESETS
 from atlas.domains.minigrid.settings import MinigridConfig
@@ -93,6 +94,25 @@ def test_stopping_and_resuming_changes_nothing(whole, tmp_path):
     jax.tree.map(np.testing.assert_array_equal, plain(state), whole[0])
 
 
+def test_a_resumed_run_does_not_compile_anew(tmp_path):
+    """A state from a checkpoint has the types of a new one, weak types included: the same program serves both."""
+    fresh = Trainer(trainer().teacher, trainer().plan, SCORES["maxmc"], **toys.student())
+    state = fit(fresh, config(), fresh.compiled_init(jax.random.key(0)), stop=lambda: True)
+    checkpoints = Checkpoints(tmp_path / "checkpoints", keep=1)
+    checkpoints.save(1, state, {})
+    checkpoints.finish()
+    fit(fresh, config(), checkpoints.restore_latest(fresh.shapes)[1], stop=lambda: True)
+    checkpoints.close()
+    assert fresh.compiled._cache_size() == 1
+
+
+@pytest.mark.parametrize("name", ["quick", "quick-plr", "quick-dr"])
+def test_no_part_of_a_new_state_has_a_weak_type(name):
+    """What comes out of a checkpoint has none, and would be another program."""
+    leaves = jax.tree_util.tree_leaves_with_path(build(PRESETS[name].config).shapes)
+    assert [jax.tree_util.keystr(path) for path, leaf in leaves if leaf.weak_type] == []
+
+
 def test_a_run_stops_when_time_is_up():
     state = fit(trainer(), config(total_steps=10**9, time_limit=1e-9), start())
     assert int(state.iterations) == 1
@@ -100,9 +120,16 @@ def test_a_run_stops_when_time_is_up():
 
 def test_time_spent_before_counts():
     seen = []
-    fit(trainer(), config(total_steps=10**9, time_limit=2.0), start(), [seen.append], seconds=120.0)
+    fit(trainer(), config(total_steps=10**9, time_limit=2.0), start(), [seen.append], seconds=119.9999)
     assert len(seen) == 1
     assert seen[0].seconds >= 120
+
+
+def test_a_run_whose_time_is_up_is_left_as_it_is(whole):
+    seen = []
+    state, _ = trainer().steps(start(), jnp.int32(1))
+    fit(trainer(), config(total_steps=10**9, time_limit=2.0), state, [seen.append], seconds=120.0)
+    assert not seen
 
 
 def test_losses_that_are_no_numbers_end_training_before_any_hook_sees_the_state():

@@ -4,10 +4,15 @@ Importing this module imports nothing heavy; a subcommand's module is imported w
 """
 
 import importlib
+import multiprocessing
+import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final, NoReturn
 
 from atlas.errors import AtlasError, nearest, printable
 
@@ -32,11 +37,30 @@ COMMANDS: dict[str, tuple[str, str]] = {
 """Subcommand -> the module of `atlas.commands` with its `NAME_command(argv) -> int`, and one line of help."""
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
+GRACE: Final = 2.0
+"""Seconds that a command has to end by itself when it is interrupted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one subcommand; the exit code is 0 iff it did what was asked."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    """Run one subcommand; the exit code is 0 iff it did what was asked.
+
+    Without arguments of its own it is the `atlas` program, which ends within seconds if it is interrupted.
+    """
+    if argv is not None:
+        return _main(list(argv))
+    over = threading.Event()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reading, over), daemon=True).start()
+    code = _main(sys.argv[1:])
+    over.set()
+    if code == INTERRUPTED:
+        _leave()
+    return code
+
+
+def _main(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -46,7 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(_version())
         return 0
     try:
+        os.environ.setdefault(
+            "TF_CPP_MIN_LOG_LEVEL", "3"
+        )  # XLA's alarms about slow compilation; errors are raised, too
         with warnings.catch_warnings():
+            # Processes that are started from ours run another program at once.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             warnings.showwarning = _note  # type: ignore[assignment]
             return _run(arguments[0], arguments[1:])
     except KeyboardInterrupt:
@@ -58,6 +87,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             raise
         return _complain(*_sentence(error))
+
+
+def _watch(reading: int, over: threading.Event) -> None:
+    """Python can interrupt neither the compiler nor code that swallows the interruption. Commands that have a handler
+    of their own, to save something first, are let be."""
+    while True:
+        number = os.read(reading, 1)[0]
+        if number == signal.SIGINT and signal.getsignal(number) is signal.default_int_handler and not over.wait(GRACE):
+            _complain("stopped", INTERRUPTED)
+            _leave()
+
+
+def _leave() -> NoReturn:
+    """End at once: threads of the compiler may still run, and would crash if Python were taken down under them."""
+    for child in multiprocessing.active_children():
+        child.terminate()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -71,17 +71,18 @@ def fit(
     seconds: float = 0.0,
     agree: Callable[[Pulse], Pulse] = lambda mine: mine,
 ) -> TrainState:
-    """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before.
+    """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before; if nothing is
+    left, nothing is done.
 
     Where several processes train together, `agree` makes one pulse of theirs; it is called before the first iteration
     and after each call.
     """
     run = config.run
     begin = time.monotonic() - seconds
-    state = compile_step(trainer, state)
     pulse, iteration, trained = agree(Pulse(1, seconds, False)), int(state.iterations), int(state.trained)
     longest = max(config.env_steps(1, 0), config.env_steps(1, 1))
-    while (steps := config.env_steps(iteration, trained)) < run.total_steps:
+    steps = config.env_steps(iteration, trained)
+    while not iteration or not is_over(config, steps, pulse.seconds):  # one iteration, whatever compiling took
         started = time.monotonic()
         most = max(1, (run.total_steps - steps) // longest)  # so many cannot overshoot the end, whatever their kind
         state, totals = trainer.compiled(state, np.int32(min(pulse.pace, most)))
@@ -96,8 +97,7 @@ def fit(
         steps = config.env_steps(iteration, trained)
         pace = max(1, min(MOST_ITERATIONS, 2 * pulse.pace, int(CALL_SECONDS / took * (iteration - before))))
         pulse = agree(Pulse(pace, time.monotonic() - begin, stop()))
-        late = run.time_limit is not None and pulse.seconds >= 60 * run.time_limit
-        last = pulse.stop or steps >= run.total_steps or late
+        last = pulse.stop or is_over(config, steps, pulse.seconds)
         moment = Moment(state, iteration, trained, steps, pulse.seconds, last, stopped=pulse.stop)
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:
@@ -105,6 +105,12 @@ def fit(
         if last:
             break
     return state
+
+
+def is_over(config: Config, steps: int, seconds: float) -> bool:
+    """Whether the env steps or the time of a run are used up."""
+    run = config.run
+    return steps >= run.total_steps or (run.time_limit is not None and seconds >= 60 * run.time_limit)
 
 
 def compile_step(trainer: Trainer, state: TrainState) -> TrainState:

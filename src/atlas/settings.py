@@ -176,6 +176,21 @@ def to_plain(settings: Settings) -> dict[str, Any]:
     return {field.name: plain(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
 
 
+def flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings of nested sections by their full names: `student.ppo.gamma`."""
+    found: dict[str, Any] = {}
+    for key, value in plain.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return found
+
+
+def differences(before: Settings, after: Settings) -> dict[str, tuple[Any, Any]]:
+    """The settings in which two configs differ: full name -> both values, None where there is no such setting."""
+    old, new = flat(to_plain(before)), flat(to_plain(after))
+    names = [*old, *(name for name in new if name not in old)]
+    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
+
+
 def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
     """The inverse of `to_plain`. Missing keys take their defaults; unknown ones are an error."""
     if not isinstance(plain, dict):

@@ -1,4 +1,9 @@
-"""Numbers and times as people read them."""
+"""Numbers and times as people read them, and commands as they can be pasted."""
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
 
 
 def short(number: float) -> str:
@@ -14,3 +19,20 @@ def clock(seconds: float) -> str:
     hours, rest = divmod(int(seconds), 3600)
     minutes, seconds = divmod(rest, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 run`, `2 runs`, `1,200 runs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def command(*arguments: object) -> str:
+    """An `atlas` command that can be pasted where this one was given: `.venv/bin/atlas resume runs/quick`."""
+    called = sys.argv[0]
+    if Path(called).parts[-2:] == ("atlas", "__main__.py"):
+        start = [sys.orig_argv[0], "-m", "atlas"]
+    else:
+        found = shutil.which("atlas")
+        known = Path(called).name != "atlas" or (found is not None and Path(found).resolve() == Path(called).resolve())
+        start = ["atlas" if known else called]
+    return shlex.join([*start, *map(str, arguments)])

@@ -106,6 +106,23 @@ def kind(iteration):
     return KINDS[int(iteration.proposal.kind)]
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_numbers_do_not_overflow(name):
+    """Two billion problems are three hours on a GPU; a child of a negative number would look like nobody's."""
+    teacher, decide, iterate = compiled(name)
+    state = teacher.init(jax.random.key(0)).replace(next_number=jnp.int32(2**31 - 7))
+    children = 0
+    for key in jax.random.split(jax.random.key(1), 40):
+        train = bool(decide(key, state))
+        proposal, _, state = iterate(key, state, train)
+        assert np.all(np.asarray(proposal.lineage.number) >= 0)
+        if kind(Iteration(train, None, proposal, None, None)) == "edited":
+            children += len(proposal.slots)
+            assert np.all(np.asarray(proposal.lineage.parent) >= 0)
+    assert 0 <= int(state.next_number) < 2**31 - 7
+    assert children or not name.startswith("accel")
+
+
 def test_every_teacher_is_here():
     assert {config.name for config in CONFIGS.values()} == set(TEACHERS)
 

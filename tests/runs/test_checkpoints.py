@@ -1,5 +1,9 @@
 """Checkpoints come back bit for bit; damaged ones are noticed and passed over."""
 
+import json
+import os
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,12 +110,54 @@ def test_a_damaged_checkpoint_is_noticed_and_the_one_before_used(checkpoints, da
     again.close()
 
 
-def test_no_good_checkpoint_is_a_sentence(checkpoints):
+def test_no_good_checkpoint_is_a_sentence_as_often_as_one_asks(checkpoints):
+    for iteration in (1, 2):
+        checkpoints.save(iteration, state(iteration), {})
+    checkpoints.finish()
+    for iteration in (1, 2):
+        damage_by_cutting(checkpoints.folder / str(iteration))
+    for _ in range(2):
+        with pytest.raises(CheckpointError, match="holds no usable checkpoint"):
+            checkpoints.restore_latest(jax.eval_shape(lambda: state(0)))
+        assert checkpoints.steps() == [1, 2]
+        assert not (checkpoints.folder.parent / "damaged").exists()
+
+
+def test_every_flipped_bit_of_a_description_is_noticed(checkpoints):
+    """None may pass, and none may look like the checkpoint of another config: then older ones would not be tried."""
+    checkpoints.save(1, state(1), {"seconds": 1.5, "steps": 7, "before": {"all": 0.25}, RATE: 0.5})
+    checkpoints.finish()
+    file = checkpoints.folder / "1" / "about" / "metadata"
+    good = file.read_bytes()
+    for place in range(8 * len(good)):
+        spoilt = bytearray(good)
+        spoilt[place // 8] ^= 1 << place % 8
+        file.write_bytes(spoilt)
+        with pytest.raises(CheckpointError, match="1 is damaged"):
+            checkpoints.about(1)
+
+
+def test_a_description_without_a_seal_is_one_of_an_earlier_version(checkpoints):
+    checkpoints.save(1, state(1), {"seconds": 1.5})
+    checkpoints.finish()
+    file = checkpoints.folder / "1" / "about" / "metadata"
+    about = json.loads(file.read_text())
+    del about["seal"]
+    file.write_text(json.dumps(about))
+    assert checkpoints.restore_latest(jax.eval_shape(lambda: state(0)))[0] == 1
+
+
+def test_a_checkpoint_has_reached_the_disk_before_it_gets_its_name(checkpoints, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
     checkpoints.save(1, state(1), {})
     checkpoints.finish()
-    damage_by_cutting(checkpoints.folder / "1")
-    with pytest.raises(CheckpointError, match="holds no usable checkpoint"):
-        checkpoints.restore_latest(jax.eval_shape(lambda: state(0)))
+    written = {p.relative_to(checkpoints.folder / "1") for p in (checkpoints.folder / "1").rglob("*")}
+    unfinished = [Path(p) for p in synced if "orbax-checkpoint-tmp" in p]
+    root = next(p for p in unfinished if p.parent == checkpoints.folder)
+    mark = {Path("commit_success.txt")}  # Orbax sets it afterwards; on a disk of this machine nothing depends on it
+    assert {p.relative_to(root) for p in unfinished if p != root} >= written - mark
+    assert str(checkpoints.folder) in synced
 
 
 def test_a_checkpoint_of_another_config_is_a_sentence(checkpoints):

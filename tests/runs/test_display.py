@@ -4,12 +4,14 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from atlas.config import Config
 from atlas.domains.minigrid.presets import TINY
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Moment
 from atlas.runs.display import Lines, Pace, Panel, left, rates, share_done
+from atlas.runs.screen import Screen
 from atlas.training import TrainState
 from atlas.words import clock, short
 
@@ -38,7 +40,7 @@ TOLD = (
 
 
 def test_a_line_tells_it_all(capsys):
-    lines = Lines(TINY)
+    lines = Lines(TINY, BEFORE)
     lines(looked_on())
     printed = capsys.readouterr().out
     assert printed.count("\n") == 1
@@ -47,11 +49,55 @@ def test_a_line_tells_it_all(capsys):
 
 
 def test_lines_do_not_come_too_often(capsys):
-    lines = Lines(TINY)
+    lines = Lines(TINY, BEFORE)
     for number in range(5):
         lines(moment(seconds=number, steps=number * 100))
     lines(moment(last=True))
     assert capsys.readouterr().out.count("\n") == 2
+
+
+def test_every_line_has_the_same_fields(capsys):
+    lines = Lines(TINY, BEFORE)
+    told = [moment(), looked_on(), moment(solve_rate={"edited": 0.5}), moment(solve_rate={})]
+    for one in told:
+        lines.printed = -1000.0
+        lines(one)
+    printed = [line.split(" | ") for line in capsys.readouterr().out.splitlines()]
+    names = [[field.split(" ")[0] for field in line[2:]] for line in printed]
+    assert names == [["solved", "held", "buffer", "replayed", "losses"]] * 4
+    assert printed[0][3:] == ["held out 20% (1 room 30%, 2 rooms 10%), untrained", "buffer 16 of 32 problems",
+                              "replayed –", "losses –"]  # fmt: skip
+    assert printed[1][3:] == printed[2][3:] == printed[3][3:]
+    assert printed[3][2] == "solved new 10%, replayed 60%, edited 50%"
+
+
+def wide_table():
+    table = Table()
+    for name in ("problem", "solved", "steps", "plan"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table.add_row("there-and-back", "0.123", "1,234,567", "98.7654321")
+    return table
+
+
+def test_columns_are_dropped_before_figures_are_cut():
+    for width in range(30, 80):
+        screen = Screen(file=io.StringIO(), width=width)
+        screen.print(wide_table())
+        printed = screen.file.getvalue()
+        assert "…" not in printed
+        assert "0.123" in printed
+        assert ("98.7654321" in printed) == ("plan" in printed)
+        assert max(map(len, printed.splitlines())) <= width
+
+
+def test_nothing_is_cut_where_nobody_looks(monkeypatch, capsys):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    screen = Screen()
+    screen.print("word " * 100)
+    screen.print(wide_table())
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[0].strip() == ("word " * 100).strip()
+    assert "98.7654321" in printed
 
 
 @pytest.fixture

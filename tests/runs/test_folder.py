@@ -7,7 +7,7 @@ import pytest
 
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
-from atlas.runs.folder import create, find, reopen
+from atlas.runs.folder import create, find, in_use, reopen, unused
 
 
 def test_a_run_keeps_its_config(tmp_path):
@@ -33,6 +33,90 @@ def test_overwriting_leaves_alone_what_a_run_did_not_write(tmp_path):
     create(folder.path, TINY, overwrite=True)[1].release()
     assert (folder.path / "thesis.tex").read_text() == "years of work"
     assert not folder.metrics_file.exists()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", ["checkpoints/model.pt", "summary.json", "gallery/holiday.png"])
+def test_a_folder_of_somebody_else_is_refused_and_untouched(tmp_path, name, overwrite):
+    theirs = tmp_path / "work" / name
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("years of work")
+    first = name.split("/")[0]
+    with pytest.raises(AtlasError, match=rf"work holds {first}, which a run would write, but no run of ATLAS: choose"):
+        create(tmp_path / "work", TINY, overwrite)
+    assert theirs.read_text() == "years of work"
+    assert [p.name for p in (tmp_path / "work").iterdir()] == [first]
+
+
+def test_a_config_of_another_program_is_no_run_of_ours(tmp_path):
+    (tmp_path / "config.yaml").write_text("model: {layers: 3}")
+    (tmp_path / "checkpoints").mkdir()
+    with pytest.raises(AtlasError, match="something else than a run of ATLAS"):
+        create(tmp_path, TINY, overwrite=True)
+    assert (tmp_path / "config.yaml").read_text() == "model: {layers: 3}"
+
+
+def test_overwriting_leaves_alone_what_lies_among_the_files_of_a_run(tmp_path):
+    folder, lock = create(tmp_path / "run", TINY)
+    lock.release()
+    for name in ("gallery/holiday.png", "gallery/latest.png", "policies/000000007.npz", "checkpoints/7/about"):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text("x")
+    create(folder.path, TINY, overwrite=True)[1].release()
+    kept = sorted(str(p.relative_to(folder.path)) for p in folder.path.rglob("*") if p.is_file())
+    assert kept == ["config.yaml", "gallery/holiday.png", "lock"]
+
+
+def test_the_lock_is_a_file_of_the_run(tmp_path):
+    """Neither through a link nor in somebody else's file."""
+    theirs = tmp_path / "thesis.tex"
+    theirs.write_text("years of work")
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "lock").symlink_to(theirs)
+    with pytest.raises(AtlasError, match="lock is a link"):
+        create(tmp_path / "linked", TINY)
+    (tmp_path / "named").mkdir()
+    (tmp_path / "named" / "lock").write_text("key of the cellar")
+    with pytest.raises(AtlasError, match="lock was not written by a run"):
+        create(tmp_path / "named", TINY)
+    assert theirs.read_text() == "years of work"
+    assert (tmp_path / "named" / "lock").read_text() == "key of the cellar"
+
+
+def test_whether_a_folder_is_in_use_can_be_asked(tmp_path):
+    assert not in_use(tmp_path / "run")
+    folder, lock = create(tmp_path / "run", TINY)
+    assert in_use(folder.path)
+    lock.release()
+    assert not in_use(folder.path)
+
+
+def test_a_second_run_gets_a_folder_of_its_own(tmp_path):
+    assert unused(tmp_path / "quick") == tmp_path / "quick"
+    for name in ("quick", "quick-2"):
+        assert unused(tmp_path / "quick").name == name
+        create(unused(tmp_path / "quick"), TINY)[1].release()
+    assert unused(tmp_path / "quick").name == "quick-3"
+
+
+def test_going_back_sets_aside_what_came_later(tmp_path):
+    folder, lock = create(tmp_path / "run", TINY)
+    lock.release()
+    names = [f"policies/{i:09d}.npz" for i in (5, 10, 15)] + [f"checkpoints/{i}/state" for i in (5, 10, 15)]
+    for name in (*names, "summary.json", "metrics.jsonl"):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text(name)
+    aside = folder.set_aside(10)
+    assert aside == folder.path / "aside" / "1"
+    assert {p.name for p in (folder.path / "policies").iterdir()} == {"000000005.npz", "000000010.npz"}
+    assert {p.name for p in (folder.path / "checkpoints").iterdir()} == {"5", "10"}
+    assert (aside / "checkpoints" / "15" / "state").read_text() == "checkpoints/15/state"
+    assert (aside / "summary.json").exists()
+    assert (aside / "metrics.jsonl").read_text() == folder.metrics_file.read_text()
+    assert folder.has_history()
+    assert folder.set_aside(None) == folder.path / "aside" / "2"
+    assert not folder.has_history()
+    assert not any(folder.checkpoints.iterdir())
 
 
 def test_a_second_process_is_refused(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from atlas.cli import main
 from atlas.errors import AtlasError
 from atlas.runs.folder import RunFolder
-from atlas.runs.hosts import Hosts, Team, in_cluster
+from atlas.runs.hosts import Hosts, Team, in_cluster, join
 from atlas.runs.metrics import read
 
 CONFIG = """
@@ -35,6 +35,7 @@ PATIENCE = 600
         (Hosts(devices=0), "--devices 0 is not allowed"),
         (Hosts(coordinator="here:1"), "belong together"),
         (Hosts(coordinator="here:1", num_hosts=2, host_id=2), "--host-id 2 is not allowed: 0 to 1"),
+        (Hosts(coordinator="here", num_hosts=2, host_id=1), "--coordinator here is not allowed: ADDRESS:PORT"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(hosts, words):
@@ -97,6 +98,13 @@ def test_a_host_that_fails_tells_the_others_why():
         raise ZeroDivisionError("nothing to share")
     with pytest.raises(AtlasError, match=r"host 1 stopped: nothing to share, so host 0 stops, too; `atlas resume`"):
         one.barrier()
+
+
+def test_a_name_that_only_this_host_reaches_is_a_sentence(monkeypatch):
+    """Debian gives every machine such a name: the others would wait in vain."""
+    monkeypatch.setattr("socket.getaddrinfo", lambda name, _: [(2, 1, 6, "", ("127.0.1.1", 0))])
+    with pytest.raises(AtlasError, match=r"on this host box means 127.0.1.1, where no other host can reach it"):
+        join(Hosts(coordinator="box:1234", num_hosts=2, host_id=0))
 
 
 @pytest.mark.parametrize(("end", "told"), [("os.abort()", True), ("os.kill(os.getpid(), 9)", False), ("", False)])
@@ -164,8 +172,29 @@ def finish(processes: list[subprocess.Popen]) -> list[tuple[int, str]]:
     return [(process.returncode, output) for process, output in zip(processes, outputs, strict=True)]
 
 
+def listening(process: subprocess.Popen) -> set[str]:
+    """The addresses, in hexadecimal, at which a process waits for connections."""
+    sockets = {os.readlink(link) for link in Path(f"/proc/{process.pid}/fd").iterdir() if link.is_symlink()}
+    rows = [
+        line.split()
+        for family in ("tcp", "tcp6")
+        for line in Path(f"/proc/{process.pid}/net/{family}").read_text().splitlines()[1:]
+    ]
+    return {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
+
+
+LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+"""127.0.0.1, ::1 and ::ffff:127.0.0.1."""
+
+
 def test_two_processes_train_one_run(place):
-    (first, told), (second, silent) = finish(start(place, "train", "short.yaml", "--folder", "together"))
+    processes = start(place, "train", "short.yaml", "--folder", "together")
+    deadline = time.monotonic() + PATIENCE
+    while not (heard := listening(processes[0])) and processes[0].poll() is None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert heard
+    assert heard <= LOOPBACK
+    (first, told), (second, silent) = finish(processes)
     assert first == second == 0, told + silent
     assert "on 2 devices" in told
     assert "[Gloo]" in silent or not silent.strip()
@@ -192,11 +221,53 @@ def test_when_one_is_killed_the_other_ends_with_a_sentence_and_the_run_goes_on(p
 def test_preempted_on_two_it_goes_on_on_one(place, capsys):
     name = "preempted"
     stop_after_a_checkpoint(place, name, start(place, "train", "long.yaml", "--folder", name), signal.SIGTERM, who=1)
-    config = place / name / "config.yaml"
     done = json.loads((place / name / "summary.json").read_text())
-    config.write_text(config.read_text().replace("100000000", str(done["steps"] + 2_000)))
-    assert main(["resume", str(place / name), "--json"]) == 0
+    more = str(done["steps"] + 2_000)
+    assert main(["resume", str(place / name), "--run.total-steps", more, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] >= done["steps"] + 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_when_one_is_frozen_for_a_minute_both_end_and_the_run_goes_on_on_one(place, victim, capsys):
+    name = f"frozen-{victim}"
+    processes = start(place, "train", "long.yaml", "--folder", name)
+    wait_for_checkpoint(place, name, processes)
+    processes[victim].send_signal(signal.SIGSTOP)
+    left = processes[1 - victim]
+    frozen = time.monotonic()
+    output, _ = left.communicate(timeout=60)
+    assert left.returncode == -signal.SIGABRT
+    assert f"so host {1 - victim} stops, too; `atlas resume` goes on from the last checkpoint" in output
+    time.sleep(max(0.0, 60 - (time.monotonic() - frozen)))
+    processes[victim].send_signal(signal.SIGCONT)
+    output, _ = processes[victim].communicate(timeout=60)
+    assert processes[victim].returncode != 0
+    assert f"so host {victim} stops, too; `atlas resume` goes on from the last checkpoint" in output
+    capsys.readouterr()
+    steps = json.loads((place / name / "checkpoints" / str(saved(place, name)[-1]) / "about" / "metadata").read_text())
+    more = str(steps["steps"] + 2_000)
+    assert main(["resume", str(place / name), "--run.total-steps", more, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] >= steps["steps"] + 2_000
+
+
+@pytest.mark.slow
+def test_a_process_that_does_not_belong_ends_the_run_with_a_sentence(place):
+    """Whoever reaches the coordinator can do that; the run says so, and loses nothing."""
+    name = "intruded"
+    processes = start(place, "train", "long.yaml", "--folder", name)
+    wait_for_checkpoint(place, name, processes)
+    last = saved(place, name)[-1]
+    address = processes[0].args[processes[0].args.index("--coordinator") + 1]
+    intruder = (
+        f"import jax; jax.distributed.initialize({address!r}, 2, 1, initialization_timeout=20, "
+        "heartbeat_timeout_seconds=10)"
+    )
+    subprocess.run([sys.executable, "-c", intruder], capture_output=True, timeout=PATIENCE)
+    outputs = finish(processes)
+    assert all(code != 0 for code, _ in outputs)
+    assert all("some other process has connected to the coordinator" in output for _, output in outputs), outputs
+    assert saved(place, name)[-1] >= last
 
 
 def stop_after_a_checkpoint(place, name, processes, number, who):

@@ -5,6 +5,9 @@ import errno
 import functools
 import json
 import shutil
+import sys
+import time
+import types
 
 import jax
 import numpy as np
@@ -19,6 +22,7 @@ from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam
 from atlas.evaluation.statistics import SolveRates
+from atlas.fit import NotANumber
 from atlas.runs import run as running
 from atlas.runs import snapshots
 from atlas.runs.checkpoints import Checkpoints, load_parameters
@@ -202,6 +206,191 @@ def test_going_back_forgets_later_snapshots(watched, tmp_path):
         assert all(int(p.stem) <= 9 for p in (folder.path / name).glob("0*"))
     assert folder.latest_picture.exists()
     assert any((folder.path / "policies").iterdir())
+
+
+# Going on
+
+
+@pytest.fixture
+def stopped(watched, tmp_path):
+    """A copy of the run that was watched, as if it had been killed after its last checkpoint but one."""
+    path = tmp_path / "stopped"
+    shutil.copytree(watched, path)
+    (path / "summary.json").unlink()
+    last = max(saved(path))
+    shutil.rmtree(path / "checkpoints" / str(last))
+    return path
+
+
+def saved(path):
+    return sorted(int(p.name) for p in (path / "checkpoints").iterdir() if p.name.isdigit())
+
+
+def content(path):
+    return {p: p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file() and p.name != "lock"}
+
+
+def spoil(path):
+    for victim in (path / "checkpoints").rglob("d/*"):
+        victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+
+
+def test_a_run_has_a_checkpoint_from_the_start(alone, tmp_path, monkeypatch):
+    def end(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "compile_step", end)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "run", **SELDOM)
+    assert saved(tmp_path / "run") == [0]
+    monkeypatch.undo()
+    assert main(["resume", str(tmp_path / "run"), "--json"]) == 0
+    assert digest(tmp_path / "run") == digest(alone)
+
+
+def test_a_run_with_a_history_never_starts_over_by_itself(stopped, alone, capsys):
+    spoil(stopped)
+    before = content(stopped)
+    for _ in range(2):
+        assert main(["resume", str(stopped), "--json"]) == 2
+        told = capsys.readouterr().err
+        assert "holds no usable checkpoint; nothing was changed" in told
+        assert f"`atlas resume {stopped} --from-scratch` sets everything aside and begins anew" in told
+        assert content(stopped) == before
+    shutil.rmtree(stopped / "checkpoints")
+    assert main(["resume", str(stopped), "--json"]) == 2
+    assert "has no checkpoint left to go on from" in capsys.readouterr().err
+    assert (stopped / "metrics.jsonl").read_bytes() == before[stopped / "metrics.jsonl"]
+
+
+def test_beginning_anew_sets_everything_aside(stopped, alone):
+    before = content(stopped)
+    assert main(["resume", str(stopped), "--from-scratch", "--json"]) == 0
+    assert digest(stopped) == digest(alone)
+    after = content(stopped / "aside" / "1")
+    kept = {p.relative_to(stopped): data for p, data in before.items() if p.name not in ("held_out.npz", "latest.png")}
+    assert kept == {p.relative_to(stopped / "aside" / "1"): data for p, data in after.items()}
+
+
+def test_a_finished_run_is_left_alone(watched, capsys):
+    before = content(watched)
+    assert main(["resume", str(watched)]) == 0
+    told = capsys.readouterr()
+    assert f"is finished and was left alone; `atlas resume {watched} --run.total-steps {2 * STEPS}`" in told.err
+    assert "untrained" in told.out
+    assert content(watched) == before
+
+
+def test_a_finished_run_goes_on_if_it_is_given_more(watched, tmp_path, capsys):
+    path = tmp_path / "run"
+    shutil.copytree(watched, path)
+    assert main(["resume", str(path), "--run.total-steps", str(STEPS + 64), "--run.keep", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] >= STEPS + 64
+    assert running.RunFolder(path).config().run.total_steps == STEPS + 64
+    (change,) = read(path / "changes.jsonl")
+    assert change["settings"] == {"run.total_steps": [STEPS, STEPS + 64], "run.keep": [3, 2]}
+    assert change["iteration"] == read(watched / "metrics.jsonl")[-1]["iteration"]
+
+
+def test_a_run_that_was_killed_before_its_summary_only_lacks_that(watched, tmp_path):
+    path = tmp_path / "run"
+    shutil.copytree(watched, path)
+    (path / "summary.json").unlink()
+    assert main(["resume", str(path), "--json"]) == 0
+    first, again = (json.loads((p / "summary.json").read_text()) for p in (watched, path))
+    assert first | {"folder": "", "seconds": 0} == again | {"folder": "", "seconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--student.ppo.learning-rate", "1e-5"], "student.ppo.learning_rate can only change from a point that you"),
+        (["--run.seed", "7"], "run.seed cannot change as a run goes on"),
+        (["--from", "1", "--run.num-envs", "4"], "run.num_envs cannot change as a run goes on"),
+        (["--from", "12345"], "has no checkpoint of iteration 12345; there are: "),
+        (["--from", "1", "--from-scratch"], "give one of them"),
+    ],
+)
+def test_what_cannot_change_is_a_sentence_and_changes_nothing(stopped, flags, words, capsys):
+    before = content(stopped)
+    assert main(["resume", str(stopped), *flags]) == 2
+    assert words in capsys.readouterr().err
+    assert content(stopped) == before
+
+
+def test_from_an_earlier_checkpoint_with_other_settings(stopped, capsys):
+    first, *_, last = saved(stopped)
+    rate = running.RunFolder(stopped).config().student.ppo.learning_rate
+    flags = ["--from", str(first), "--student.ppo.learning-rate", "1e-5"]
+    assert main(["resume", str(stopped), *flags]) == 0
+    assert f"goes on at iteration {first}" in capsys.readouterr().out
+    (change,) = read(stopped / "changes.jsonl")
+    assert change["iteration"] == first
+    assert change["settings"] == {"student.ppo.learning_rate": [rate, 1e-5]}
+    assert running.RunFolder(stopped).config().student.ppo.learning_rate == 1e-5
+    aside = stopped / "aside" / "1"
+    assert change["set_aside"] == str(aside)
+    assert last in saved(aside)
+    assert all(int(p.stem) > first for p in (aside / "policies").iterdir())
+    iterations = [record["iteration"] for record in read(stopped / "metrics.jsonl")]
+    assert iterations == sorted(set(iterations))
+
+
+def test_losses_that_are_no_numbers_end_with_a_command_that_goes_on(stopped, monkeypatch, capsys):
+    def spoilt(*_):
+        raise NotANumber("the losses of iteration 9 are not numbers")
+
+    monkeypatch.setattr(running, "fit", spoilt)
+    last = max(saved(stopped))
+    assert main(["resume", str(stopped)]) == 2
+    command = f"`atlas resume {stopped} --from {last} --student.ppo.learning-rate 0.0005` goes on"
+    assert command in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_compiling_is_charged_to_the_time_limit_once(stopped, tmp_path, monkeypatch, begun):
+    given = []
+
+    def slow(trainer, state):
+        time.sleep(0.5)
+        return state
+
+    monkeypatch.setattr(running, "compile_step", slow)
+    monkeypatch.setattr(running, "fit", lambda *arguments: given.append(arguments[5]))
+    if begun:
+        spent = json.loads((stopped / "checkpoints" / str(max(saved(stopped))) / "about" / "metadata").read_text())
+        assert main(["resume", str(stopped), "--json"]) == 0
+        assert given == [spent["seconds"]]
+    else:
+        train(tmp_path / "run", **SELDOM)
+        assert given[0] >= 0.5
+
+
+class Recorder:
+    """Stands in for TensorBoard's writer and for a W&B run."""
+
+    def __init__(self, opened, *arguments, **settings):
+        opened.append(settings | {"arguments": arguments})
+        self.log = lambda record: None
+        self.add_scalar = lambda *_: None
+        self.define_metric = lambda *_, **__: None
+        self.close = self.finish = lambda: None
+
+
+def test_sinks_are_remembered(stopped, monkeypatch, capsys):
+    boards, projects = [], []
+    fakes = {
+        "tensorboardX": types.SimpleNamespace(SummaryWriter=functools.partial(Recorder, boards)),
+        "wandb": types.SimpleNamespace(init=functools.partial(Recorder, projects), Settings=dict),
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setitem(sys.modules, name, fake)
+    assert main(["resume", str(stopped), "--tensorboard", "--wandb", "--json"]) == 0
+    assert main(["resume", str(stopped), "--run.total-steps", str(STEPS + 64), "--json"]) == 0
+    assert len(boards) == len(projects) == 2
+    assert projects[0]["id"] == projects[1]["id"]
+    assert projects[1]["resume"] == "allow"
+    assert boards[1]["purge_step"] > STEPS
 
 
 def test_the_end_is_told(watched, capsys):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -167,6 +168,33 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         write_whole(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_written_file_has_reached_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its content before it gets its name, then the name."""
+    seen = []
+
+    def note(handle: int) -> None:
+        seen.append((os.readlink(f"/proc/self/fd/{handle}"), (tmp_path / "a.txt").exists()))
+
+    monkeypatch.setattr("os.fsync", note)
+    write_whole(tmp_path / "a.txt", "new")
+    (first, named_then), (second, named_now) = seen
+    assert Path(first).parent == tmp_path
+    assert not named_then
+    assert (second, named_now) == (str(tmp_path), True)
+
+
+def test_writing_leaves_the_process_its_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread that makes a file meanwhile would make it writable for all."""
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("os.umask", lambda _: pytest.fail("the umask belongs to the whole process"))
+            write_whole(tmp_path / "a.txt", "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
 
 
 @pytest.fixture

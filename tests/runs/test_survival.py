@@ -58,7 +58,7 @@ def start_and_wait_for_checkpoints(place: Path, name: str, count: int) -> subpro
     process = atlas(place, "train", "config.yaml", "--folder", name)
     deadline = time.monotonic() + 600
     saved = place / name / "checkpoints"
-    while not saved.is_dir() or sum(p.name.isdigit() for p in saved.iterdir()) < count:
+    while not saved.is_dir() or sum(p.name.isdigit() and p.name != "0" for p in saved.iterdir()) < count:
         assert process.poll() is None, process.stdout.read()
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -92,7 +92,7 @@ def test_a_run_that_is_asked_to_stop_saves_and_leaves(place, undisturbed, number
     process.send_signal(number)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
-    assert f"`atlas resume {name}` goes on" in output
+    assert f"atlas resume {name}` goes on" in output
     assert "Traceback" not in output
     resume(place, name)
     assert final_digest(place / name) == undisturbed
@@ -106,3 +106,20 @@ def test_a_run_in_use_is_refused(place):
     process.communicate(timeout=120)
     assert second.returncode == 2
     assert "in use by another process" in output
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_while_it_compiles_a_signal_ends_a_run_within_seconds(place, undisturbed, number):
+    name = f"early-{number.name}"
+    process = atlas(place, "train", "config.yaml", "--folder", name)
+    while not (place / name / "checkpoints" / "0").exists():  # then it compiles the training step
+        assert process.poll() is None, process.stdout.read()
+        time.sleep(0.05)
+    started = time.monotonic()
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=120)
+    assert time.monotonic() - started < 5
+    assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGTERM)
+    assert "Traceback" not in output
+    resume(place, name)
+    assert final_digest(place / name) == undisturbed

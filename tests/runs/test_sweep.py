@@ -9,6 +9,7 @@ import pytest
 
 from atlas.cli import main
 from atlas.errors import AtlasError
+from atlas.runs.folder import Lock
 from atlas.runs.sweep import Job, Local, jobs_of, read_sweep
 from atlas.settings import dump
 
@@ -133,11 +134,49 @@ def test_what_keeps_failing_is_listed_and_restarted_by_the_next_call(played, tmp
     assert "4 of them done" not in capsys.readouterr().out
 
 
+def test_two_sweeps_on_one_folder_share_the_work(played, tmp_path):
+    """What the other one has finished meanwhile is not touched, what it is at is left to it."""
+    played()
+    jobs = jobs_of(read_sweep(write(tmp_path, SMALL)).runs, tmp_path / "runs")
+    theirs, finished, *_ = jobs
+    lock = Lock(theirs.folder)
+    told = []
+
+    def tell(sentence):
+        told.append(sentence)
+        if len(told) == 2:  # the other one gets something done while we are at work
+            finished.folder.mkdir(exist_ok=True)
+            (finished.folder / "summary.json").write_text(json.dumps({"stopped": False, "mark": "theirs"}))
+        if "done" in sentence and lock.file and not lock.file.closed:
+            (theirs.folder / "summary.json").write_text(json.dumps({"stopped": False, "mark": "theirs"}))
+            lock.release()
+
+    waiting = [theirs, jobs[2], finished, jobs[3]]
+    assert Local(parallel=1, retries=0, tell=tell).run(waiting) == []
+    assert f"{theirs.folder.name}: another process is at it" in told
+    assert [job.summary().get("mark") for job in jobs] == ["theirs", "theirs", None, None]
+
+
+def test_a_run_that_another_process_took_first_is_no_failure(played, tmp_path, monkeypatch):
+    played("seed-0", times=1)
+    (job, *_) = jobs_of(read_sweep(write(tmp_path, SMALL)).runs, tmp_path / "runs")
+    taken = []
+    monkeypatch.setattr("atlas.runs.sweep.in_use", lambda folder: taken.append(1) or len(taken) == 2)
+    told = []
+    assert Local(retries=0, tell=told.append).run([job]) == []
+    assert not any("failed" in sentence for sentence in told)
+
+
+def test_a_finished_run_is_never_replaced(tmp_path):
+    (job, *_) = jobs_of(read_sweep(write(tmp_path, SMALL)).runs, tmp_path / "runs")
+    assert "--overwrite" not in job.command()
+
+
 def test_a_run_is_started_or_resumed_as_its_folder_says(tmp_path):
     (job, *_) = jobs_of(read_sweep(write(tmp_path, SMALL)).runs, tmp_path / "runs")
     assert job.status() == "new"
     assert "train" in job.command()
-    (job.folder / "checkpoints" / "12").mkdir(parents=True)
+    job.folder.mkdir(parents=True)
     (job.folder / "config.yaml").write_text(dump(job.planned.config))
     assert job.status() == "begun"
     assert job.command()[3:] == ["resume", str(job.folder), "--json"]

@@ -51,11 +51,10 @@ def trace_command(argv: list[str]) -> int:
     """Replay and print."""
     args = tyro.cli(TraceArgs, args=argv, prog="atlas trace")
     require_film(args.film)
-    from rich.console import Console
-
     from atlas.domains import domain_for
     from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
+    from atlas.runs.screen import Screen
     from atlas.show.episode import action_number, trace
 
     keep_programs()
@@ -70,7 +69,7 @@ def trace_command(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([record.plain() for record in records]))
     else:
-        Console(highlight=False).print(_table(subject, records, actions))
+        Screen().print(_table(subject, records, actions))
     return 0
 
 
@@ -225,9 +224,9 @@ class Game:
 
 def _show(screen: Any) -> None:
     """Draw from the top left; what the last screen left below is wiped."""
-    from rich.console import Console
+    from atlas.runs.screen import Screen
 
-    console = Console(highlight=False)
+    console = Screen()
     with console.capture() as capture:
         console.print(screen)
     lines = "\x1b[K\r\n".join(capture.get().splitlines())
@@ -321,12 +320,11 @@ def watch_command(argv: list[str]) -> int:
     require_film(args.film)
     if args.problem is None and (args.name or args.index is not None):
         raise AtlasError("--name and --index choose among the problems of a set: name the set before them")
-    from rich.console import Console
-
     from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
     from atlas.runs.problem_files import choose
+    from atlas.runs.screen import Screen
     from atlas.show.episode import Trained, scenes
     from atlas.types import NamedProblem
 
@@ -338,7 +336,7 @@ def watch_command(argv: list[str]) -> int:
             raise AtlasError(f"{args.problem}: holds a level without a task, and a policy needs one")
         playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
-    console = Console(highlight=False)
+    console = Screen()
     shown = args.film is None and not args.json
     watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
     if args.film is not None:

@@ -67,13 +67,12 @@ def sample_command(argv: list[str]) -> int:
     require_file(args.png, ".png")
     if args.out is not None and suffix_of(args.out, *SUFFIXES) == ".npz" and args.levels_only:
         raise AtlasError(f"{args.out}: .npz files hold problems; write levels into a folder")
-    from rich.console import Console
-
+    from atlas.runs.screen import Screen
     from atlas.show.problem import describe, portrait
 
     subjects = _draw(args)
     _write(subjects, args)
-    console = Console(highlight=False)
+    console = Screen()
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif args.out or args.png:
@@ -147,13 +146,12 @@ def show_command(argv: list[str]) -> int:
     args = tyro.cli(ShowArgs, args=argv, prog="atlas show")
     require_file(args.png, ".png")
     require_file(args.svg, ".svg")
-    from rich.console import Console
-
+    from atlas.runs.screen import Screen
     from atlas.show.problem import describe, overview, portrait
 
     subjects = _subjects(args)
     _write_pictures(subjects, args)
-    console = Console(highlight=False)
+    console = Screen()
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif len(subjects) > 1:
@@ -324,13 +322,13 @@ def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: list
 
 
 def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     from atlas.domains import domain_for
+    from atlas.runs.screen import Screen
 
-    console = Console(highlight=False)
+    console = Screen()
     colour = {"solvable": "green", "unsolvable": "red", "unknown": "yellow"}
     table = Table(box=None, pad_edge=False)
     for heading in ("problem", "verdict", "steps", "why"):
@@ -454,10 +452,11 @@ def lint_command(argv: list[str]) -> int:
 
 
 def _print_lint(findings: "list[Finding]", problems: int, errors: int) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
-    console = Console(highlight=False, soft_wrap=True)
+    from atlas.runs.screen import Screen
+
+    console = Screen(soft_wrap=True)
     for finding in findings:
         colour = "red" if finding.level == "error" else "yellow"
         console.print(f"{escape(finding.problem)}: [{colour}]{finding.kind}[/]: {escape(finding.sentence)}")

@@ -12,7 +12,7 @@ import tyro
 
 from atlas.errors import AtlasError
 from atlas.runs.sweep import Job, Local, jobs_of, on_slurm, read_sweep, results, search
-from atlas.words import short
+from atlas.words import plural, short
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def sweep_command(argv: list[str]) -> int:
     if sweep.about:
         tell(f"{sweep.name}: {sweep.about}")
     local = Local(args.parallel, args.retries, tell)
-    before = signal.signal(signal.SIGTERM, interrupt)
+    # Runs that are going on are asked to save and stop, which may take a while.
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     failed: list[Job] = []
     try:
         if sweep.search is not None:
@@ -65,14 +66,15 @@ def sweep_command(argv: list[str]) -> int:
         else:
             jobs = jobs_of(sweep.runs, folder)
             done = sum(job.status() == "done" for job in jobs)
-            tell(f"{len(jobs)} runs in {folder}, {done} of them done")
+            tell(f"{plural(len(jobs), 'run')} in {folder}, {done} of them done")
             if args.slurm:
                 numbers = on_slurm(jobs, folder, args.parallel, sweep.slurm)
                 tell(f"handed to SLURM: {', '.join(numbers) or 'nothing, all is done'}")
             elif not args.list:
                 failed = local.run(jobs)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     rows = results(jobs, failed)
     print(json.dumps(rows, indent=2)) if args.json else _show(rows, failed)
     return 1 if failed else 0
@@ -81,8 +83,9 @@ def sweep_command(argv: list[str]) -> int:
 def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
     """The table at the end."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
+
+    from atlas.runs.screen import Screen
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("experiment")
@@ -92,6 +95,6 @@ def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
         rates = ["" if row[name] is None else f"{row[name]:.1%}" for name in ("mean", "lowest", "highest")]
         steps = short(row["steps"]) if row["done"] else ""
         table.add_row(row["experiment"], f"{row['done']} of {row['runs']}", steps, *rates)
-    Console(highlight=False).print(table)
+    Screen().print(table)
     for job in failed:
         print(f"failed: {job.folder.name} ({job.complaint()}); more in {job.log}", file=sys.stderr)

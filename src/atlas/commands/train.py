@@ -3,7 +3,7 @@
 import itertools
 import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,9 +13,10 @@ from atlas.commands.outputs import require_folder, require_memory
 from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.presets import config_of
+from atlas.runs.folder import RunFolder, unused
 from atlas.runs.hosts import Hosts, join
 from atlas.settings import changed
-from atlas.words import clock, short
+from atlas.words import clock, command, short
 
 DEFAULT: Final = "quick"
 
@@ -29,7 +30,7 @@ class TrainArgs:
     preset: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PRESET")] = DEFAULT
     """A preset (`atlas presets` lists them) or a config file (.yaml)."""
     folder: Path | None = None
-    """Where the run is kept; runs/PRESET by default."""
+    """Where the run is kept; by default runs/PRESET, or runs/PRESET-2 and so on if there is a run already."""
     overwrite: bool = False
     """Replace a run that is already there."""
     tensorboard: bool = False
@@ -45,17 +46,25 @@ class TrainArgs:
 def train_command(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
-    folder = args.folder or Path("runs") / Path(args.preset).stem
     require_memory(args.config.least_memory())
-    require_folder(folder)
+    require_folder(args.folder or Path("runs"))
     with join(args.hosts) as team:
         from atlas.runs.run import train
 
+        folder = args.folder or default_folder(args)
         result = train(
             folder, args.config, team, args.hosts.devices, args.preset, args.overwrite, args.tensorboard, args.wandb,
             quiet=args.json,
         )  # fmt: skip
     return report(result, args.json)
+
+
+def default_folder(args: TrainArgs) -> Path:
+    """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced."""
+    seed = args.config.run.seed
+    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != config_of(args.preset).run.seed else "")
+    path = Path("runs") / name
+    return path if args.overwrite else unused(path)
 
 
 def parse(argv: list[str]) -> TrainArgs:
@@ -82,10 +91,24 @@ def parse(argv: list[str]) -> TrainArgs:
 
 @dataclass(frozen=True)
 class ResumeArgs:
-    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped (on as many devices)."""
+    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped (on as many devices).
+
+    Settings of the section `run` can be changed: `atlas resume RUN --run.time-limit 30`. A run that is finished is left
+    alone unless it is given more time or steps.
+    """
 
     run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
     """The folder of the run."""
+    config: Annotated[Config, tyro.conf.arg(name="")] = field(default_factory=Config)
+    """The settings; their defaults are the run's."""
+    from_iteration: Annotated[int | None, tyro.conf.arg(name="from", metavar="ITERATION")] = None
+    """Go on from the checkpoint of this iteration, with other settings if you like. What came later is set aside."""
+    from_scratch: bool = False
+    """Begin anew, with other settings if you like. What was there is set aside."""
+    tensorboard: bool = False
+    """From now on also write records for TensorBoard; a run that did so goes on doing it."""
+    wandb: bool = False
+    """From now on also send records to Weights & Biases; a run that did so goes on doing it."""
     json: bool = False
     """Print nothing but a summary as JSON at the end."""
     hosts: Annotated[Hosts, tyro.conf.arg(name="")] = field(default_factory=Hosts)
@@ -94,11 +117,22 @@ class ResumeArgs:
 
 def resume_command(argv: list[str]) -> int:
     """Resume, then say what came of it."""
-    args = tyro.cli(ResumeArgs, args=argv, prog="atlas resume")
+    kept = next((folder for argument in argv if (folder := RunFolder(Path(argument))).is_run()), None)
+    config = Config() if kept is None else kept.config()  # hosts that only take part need not see the folder
+    fields = [("config", ResumeArgs.__annotations__["config"], field(default=config))]
+    kind = make_dataclass("Args", fields, bases=(ResumeArgs,), namespace={"__doc__": ResumeArgs.__doc__}, frozen=True)
+    args: Any = tyro.cli(kind, args=argv, prog="atlas resume", config=(tyro.conf.AvoidSubcommands,))
+    if kept is not None and args.run != kept.path:
+        raise AtlasError(f"the run comes first: `atlas resume {args.run} …`")
+    if args.from_scratch and args.from_iteration is not None:
+        raise AtlasError("--from and --from-scratch are two ways to begin: give one of them")
     with join(args.hosts) as team:
-        from atlas.runs.run import resume
+        from atlas.runs.run import Start, resume
 
-        result = resume(args.run, team, args.hosts.devices, quiet=args.json)
+        result = resume(
+            args.run, team, args.hosts.devices, args.config if kept else None,
+            Start(args.from_iteration, args.from_scratch), args.tensorboard, args.wandb, quiet=args.json,
+        )  # fmt: skip
     return report(result, args.json)
 
 
@@ -110,10 +144,9 @@ def report(result: Any, as_json: bool) -> int:
         print(json.dumps(result.plain(), indent=2))
         return 0
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    from atlas.runs.folder import RunFolder
+    from atlas.runs.screen import Screen
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("held-out problems solved")
@@ -123,14 +156,14 @@ def report(result: Any, as_json: bool) -> int:
     rows = [(words, before[words], now[words]) for words in before] if len(before) > 1 else []
     for words, untrained, rate in [*rows, ("all", result.before.all, result.after.all)]:
         table.add_row(words, f"{untrained:.0%}", f"[bold]{rate:.0%}[/]")
-    console = Console(highlight=False)
+    console = Screen()
     console.print(f"\n{short(result.steps)} steps in {clock(result.seconds)}, {result.iteration:,} iterations")
     console.print(table)
     picture = RunFolder(result.folder).latest_picture
     if picture.exists():
         print(f"pictures      {picture}")
-    print(f"watch it      atlas watch {result.folder}")
-    print(f"read about it atlas report {result.folder}")
+    print(f"watch it      {command('watch', result.folder)}")
+    print(f"read about it {command('report', result.folder)}")
     if result.stopped:
-        print(f"stopped before the end; `atlas resume {result.folder}` goes on", file=sys.stderr)
+        print(f"stopped before the end; `{command('resume', result.folder)}` goes on", file=sys.stderr)
     return 0

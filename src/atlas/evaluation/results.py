@@ -14,7 +14,6 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -34,6 +33,7 @@ from atlas.evaluation.statistics import (
     wilson,
 )
 from atlas.runs.checkpoints import Policy
+from atlas.runs.screen import Screen
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name
 from atlas.tasks.packed import unpack
@@ -263,7 +263,7 @@ AGGREGATES: Final = {"iqm": "IQM", "mean": "mean", "median": "median"}
 
 def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) -> None:
     """The set and the terms, the problems (worst first), the tags, and over all."""
-    console = Console(highlight=False)
+    console = Screen()
     rows = _over_runs(content["runs"])
     console.print(_headline(content))
     console.print(_problems(rows if everything else rows[:WORST], console.width >= WIDE))
@@ -394,7 +394,7 @@ def _notes(content: Plain) -> str:
 
 def print_curve(curve: Plain) -> None:
     """How a run did on a set through time."""
-    console = Console(highlight=False)
+    console = Screen()
     about = curve["set"]
     console.print(
         f"[bold]{escape(curve['run'])}[/] on [bold]{escape(about['name'])}[/]: {about['problems']} problems x "

@@ -1,8 +1,8 @@
 """Complete states of a run on disk, through Orbax, and the trained policies that come out of them.
 
 Orbax writes checkpoints in the background, each whole or not at all, and removes old ones. It does not notice a flipped
-bit, so a digest of the content is kept with each. A run also keeps the parameters alone through time
-(`policies/000000123.npz`). Both are arrays by name, and both need the run's config to be played.
+bit, so a digest of the arrays and one of the description are kept with each. A run also keeps the parameters alone
+through time (`policies/000000123.npz`). Both are arrays by name, and both need the run's config to be played.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.runs import store
 from atlas.runs.folder import RunFolder, find
-from atlas.runs.store import Arrays, blank_arrays, from_arrays, to_arrays
+from atlas.runs.store import Arrays, blank_arrays, from_arrays, sync, to_arrays
 from atlas.student.network import Params, Student
 
 Tree = TypeVar("Tree")
@@ -35,6 +35,8 @@ PARAMS: Final = ".params"
 """The names of parameters in a checkpoint begin so."""
 FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
 """Names of parameters in version 0.1 -> names now."""
+UNSEALED: Final = {"seconds", "steps", "before", RATE, "iteration", "digest"}
+"""Descriptions of version 0.1 had no digest of their own, and no other keys."""
 
 
 class CheckpointError(AtlasError):
@@ -71,6 +73,7 @@ class Checkpoints:
                 enable_async_checkpointing=True,
                 create=False,
                 multiprocessing_options=_this_process(),
+                async_options=ocp.AsyncOptions(post_finalization_callback=self._reach_disk),
             )
             self.manager = ocp.CheckpointManager(folder.absolute(), options=options)
 
@@ -84,9 +87,16 @@ class Checkpoints:
             return
         arrays = to_arrays(state)
         about = {**about, "iteration": iteration, "digest": _digest(arrays)}
+        about["seal"] = _seal(about)
         arguments = ocp.args.Composite(state=ocp.args.StandardSave(arrays), about=ocp.args.JsonSave(about))
         with _sentences(self.folder):
             self.manager.save(iteration, args=arguments, force=True)
+
+    def _reach_disk(self) -> None:
+        """A checkpoint has reached the disk before it gets its name, and before an older one is removed."""
+        for written in self.folder.glob("*.orbax-checkpoint-tmp*"):
+            sync(written, inside=True)
+        sync(self.folder)
 
     def about(self, iteration: int) -> dict[str, Any]:
         """The description that was saved with a checkpoint."""
@@ -98,17 +108,21 @@ class Checkpoints:
         return _fitted(where, _read(where)[0], like)
 
     def restore_latest(self, like: Tree) -> tuple[int, Tree, list[str]]:
-        """The last good checkpoint, and a sentence for each damaged one that was passed over and put aside."""
-        passed: list[str] = []
+        """The last good checkpoint, and a sentence for each damaged one that was passed over and put aside. If none is
+        good, all stay where they are."""
+        passed: dict[int, str] = {}
         for iteration in reversed(self.steps()):
             try:
-                return iteration, self.restore(iteration, like), passed
+                state = self.restore(iteration, like)
             except OtherConfigError:
                 raise
             except CheckpointError as error:
-                passed.append(f"{error}; going back to the one before")
-                self._put_aside(iteration)
-        raise CheckpointError(". ".join([*passed, f"{self.folder} holds no usable checkpoint"]))
+                passed[iteration] = str(error)
+                continue
+            for damaged in passed:
+                self._put_aside(damaged)
+            return iteration, state, [f"{told}; going back to the one before" for told in passed.values()]
+        raise CheckpointError(". ".join([*passed.values(), f"{self.folder} holds no usable checkpoint"]))
 
     def _put_aside(self, iteration: int) -> None:
         target = self.folder.parent / "damaged" / str(iteration)
@@ -151,7 +165,15 @@ def _about(where: Path) -> dict[str, Any]:
         raise CheckpointError(f"{where} is damaged ({_first_line(error)})") from error
     if not isinstance(about, dict) or "digest" not in about:
         raise CheckpointError(f"{where} is damaged (its description is incomplete)")
+    unsealed = {name: value for name, value in about.items() if name != "seal"}
+    if about.get("seal") != _seal(unsealed) and not unsealed.keys() == about.keys() <= UNSEALED:
+        raise CheckpointError(f"{where} is damaged (its description is not what was written)")
     return about
+
+
+def _seal(about: dict[str, Any]) -> str:
+    """A digest of a description."""
+    return hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def solve_rate(where: Path) -> float:

@@ -55,46 +55,55 @@ class Pace:
         return (steps - before) / max(now - then, 1e-9)
 
 
-class Lines:
-    """One line now and then, for logs."""
+class Known:
+    """What is told of a run, row by row. A row keeps what was last known."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, before: SolveRates) -> None:
         self.config = config
         self.pace = Pace()
-        self.printed = -LINE_SECONDS
+        self.record: dict[str, Any] = {}
+        self.rows = dict.fromkeys(rows(config), "") | {"held out": f"{rates(before)}, untrained"}
+
+    def learn(self, record: dict[str, Any]) -> None:
+        """Take note of a new record: not every one has everything, nor every kind of batch."""
+        from atlas.types import KINDS  # commands that only need a bar do without JAX
+
+        kinds = self.record.get("solve_rate", {}) | record.get("solve_rate", {})
+        self.record |= {**record, "solve_rate": {kind: kinds[kind] for kind in KINDS if kind in kinds}}
+        self.rows |= {name: words for name, words in facts(self.config, self.record).items() if name in self.rows}
+
+
+class Lines(Known):
+    """One line now and then, for logs: every one with the same fields."""
+
+    printed = -LINE_SECONDS
 
     def __call__(self, moment: "Moment") -> None:
         speed = self.pace(moment)
+        self.learn(moment.record)
         if moment.last or "held_out" in moment.record or time.monotonic() - self.printed >= LINE_SECONDS:
             self.printed = time.monotonic()
-            told = facts(self.config, moment.record)
             remains = clock(left(self.config, moment, speed))
             steps = f"{clock(moment.seconds)} ({remains} left) | {short(moment.steps)} steps, {short(speed)}/s"
-            print(" | ".join([steps, *(f"{n} {told[n]}" for n in rows(self.config) if n in told)]), flush=True)
+            print(" | ".join([steps, *(f"{name} {words or '–'}" for name, words in self.rows.items())]), flush=True)
 
     def close(self) -> None:
         pass
 
 
-class Panel:
-    """A frame that is drawn over and over. Its rows stay where they are, and keep what was last known."""
+class Panel(Known):
+    """A frame that is drawn over and over. Its rows stay where they are."""
 
     def __init__(self, config: Config, title: str, before: SolveRates, console: Console | None = None) -> None:
-        self.config, self.title, self.before = config, title, before
-        self.pace = Pace()
-        self.rows = dict.fromkeys(rows(config), "") | {"held out": f"{rates(before)}, untrained"}
-        self.curriculum: dict[str, Any] = {}
+        super().__init__(config, before)
+        self.title, self.before = title, before
         console = console or Console()
         self.live = Live(Text(""), console=console, refresh_per_second=4, vertical_overflow="visible")
         self.live.start()
 
     def __call__(self, moment: "Moment") -> None:
         config, speed = self.config, self.pace(moment)
-        self.curriculum = moment.record.get("curriculum", self.curriculum)
-        told = facts(config, moment.record | {"curriculum": self.curriculum})
-        if "held out" in told:
-            told["held out"] += f"   (untrained {self.before.all:.0%})"
-        self.rows |= {name: words for name, words in told.items() if name in self.rows}
+        self.learn(moment.record)
 
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
@@ -103,7 +112,8 @@ class Panel:
         trained = f"{moment.iteration:,} iterations, {moment.trained:,} of them trained"
         table.add_row("steps", Text(f"{short(moment.steps)}{total}, {short(speed)}/s   {trained}"))
         for name, words in self.rows.items():
-            table.add_row(name, Text(words or "…", style="" if words else "dim"))
+            more = f"   (untrained {self.before.all:.0%})" if name == "held out" and "held_out" in self.record else ""
+            table.add_row(name, Text((words or "…") + more, style="" if words else "dim"))
         bar = Table.grid(padding=(0, 2))
         bar.add_column(ratio=1)
         bar.add_column(no_wrap=True)
@@ -119,7 +129,7 @@ class Panel:
 
 def display(config: Config, title: str, before: SolveRates) -> Lines | Panel:
     """A panel in a terminal, else lines."""
-    return Panel(config, title, before) if sys.stdout.isatty() else Lines(config)
+    return Panel(config, title, before) if sys.stdout.isatty() else Lines(config, before)
 
 
 def rows(config: Config) -> tuple[str, ...]:

@@ -1,15 +1,26 @@
 """The folder of a run: what lies where, who may write to it."""
 
+import errno
 import fcntl
+import itertools
+import json
 import os
+import re
 import shutil
+import stat
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from atlas.config import Config
-from atlas.errors import AtlasError, nearest
+from atlas.errors import AtlasError, listed, nearest
+from atlas.runs.store import write_whole
 from atlas.settings import dump, load
+from atlas.words import command
+
+LOCK: Final = "lock"
 
 SNAPSHOTS: Final = {"snapshots": ".npz", "policies": ".npz", "gallery": ".png"}
 """The folders that snapshots write to, and the suffixes of their files: problems, parameters, pictures."""
@@ -54,6 +65,16 @@ class RunFolder:
     def summary_file(self) -> Path:
         return self.path / "summary.json"
 
+    @property
+    def sinks_file(self) -> Path:
+        """Where records go beside the metrics: remembered for `atlas resume`."""
+        return self.path / "sinks.json"
+
+    @property
+    def changes_file(self) -> Path:
+        """A line for each time it went on from an earlier checkpoint or with other settings."""
+        return self.path / "changes.jsonl"
+
     def config(self) -> Config:
         """The settings it was started with."""
         return load(Config, self.config_file)
@@ -65,12 +86,46 @@ class RunFolder:
         """A file of a snapshot, of one of the kinds `SNAPSHOTS`; names sort by time."""
         return self.path / kind / f"{iteration:09d}{SNAPSHOTS[kind]}"
 
+    def has_history(self) -> bool:
+        """Whether it has begun: then it has a checkpoint, or has lost all of them."""
+        begun = self.metrics_file.exists() and self.metrics_file.stat().st_size > 0
+        return begun or any(_after(self.path / name, -1) for name in ("damaged", *SNAPSHOTS))
+
     def drop_snapshots(self, iteration: int) -> None:
         """On resume, snapshots after `iteration` are removed."""
         for kind in SNAPSHOTS:
-            for path in (self.path / kind).glob("*"):
-                if path.stem.isdigit() and int(path.stem) > iteration:
-                    path.unlink()
+            for path in _after(self.path / kind, iteration):
+                path.unlink()
+
+    def set_aside(self, iteration: int | None) -> Path:
+        """Move what came after `iteration` (None: everything) to a folder of its own, with a copy of the metrics."""
+        numbers = (self.path / "aside" / str(number) for number in itertools.count(1))
+        target = next(path for path in numbers if not path.exists())
+        target.mkdir(parents=True)
+        later = [self.summary_file]
+        for kind in ("checkpoints", *SNAPSHOTS):
+            later += _after(self.path / kind, -1 if iteration is None else iteration)
+        later += [self.metrics_file, self.path / "damaged"] if iteration is None else []
+        for path in (self.config_file, self.metrics_file):
+            if path.exists():
+                shutil.copy2(path, target / path.name)
+        for path in later:
+            if path.exists():
+                (target / path.relative_to(self.path)).parent.mkdir(exist_ok=True)
+                path.replace(target / path.relative_to(self.path))
+        return target
+
+    def note_change(self, **what: Any) -> None:
+        """Add a line to the changes."""
+        line = json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **what})
+        with self.changes_file.open("a") as file:
+            file.write(line + "\n")
+
+
+def _after(folder: Path, iteration: int) -> list[Path]:
+    """The entries of a folder that are named by an iteration after this one."""
+    named = [path for path in folder.glob("*") if path.stem.isdigit()]
+    return [path for path in named if int(path.stem) > iteration]
 
 
 class Lock:
@@ -79,17 +134,23 @@ class Lock:
     def __init__(self, path: Path) -> None:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            self.file: IO[str] = open(path / "lock", "a+")  # noqa: SIM115 - it stays open on purpose
+            # A file of our own, not one that a link leads to, and no pipe that would wait for a reader.
+            handle = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
         except OSError as error:
-            raise RunError(f"cannot write to {path}: {(error.strerror or 'it cannot be used').lower()}") from error
-        try:
-            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self.file.seek(0)
-            holder = self.file.read().strip()
+            reason = (error.strerror or "it cannot be used").lower()
+            if error.errno == errno.ELOOP:
+                raise RunError(f"{path / LOCK} is a link, and a run's lock must be a file of its own") from None
+            raise RunError(f"cannot write to {path}: {reason}") from error
+        self.file: IO[str] = os.fdopen(handle, "r+")
+        content = self.file.read(100) if stat.S_ISREG(os.fstat(handle).st_mode) else "not a file"
+        if not re.fullmatch(r"(process \d+)?\s*", content):
             self.file.close()
-            raise RunError(f"{path} is in use by another process{f' ({holder})' if holder else ''}") from None
-        self.file.truncate(0)
+            raise RunError(f"{path / LOCK} was not written by a run: move it away, or choose another folder")
+        if not _flock(handle):
+            self.file.close()
+            raise RunError(f"{path} is in use by another process{f' ({content.strip()})' if content else ''}")
+        self.file.seek(0)
+        self.file.truncate()
         self.file.write(f"process {os.getpid()}")
         self.file.flush()
 
@@ -98,20 +159,82 @@ class Lock:
         self.file.close()
 
 
+def _flock(handle: int) -> bool:
+    """Take a lock, unless another process keeps it. One that only asks whether it is free holds it for a moment."""
+    for _ in range(10):
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def in_use(path: Path) -> bool:
+    """Whether a process holds the folder of a run."""
+    try:
+        handle = os.open(path / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False
+
+
 def create(path: Path, config: Config, overwrite: bool = False) -> tuple[RunFolder, Lock]:
-    """A folder for a new run. One that holds a run already is refused unless it may be overwritten."""
-    folder, lock = RunFolder(path), Lock(path)
-    if folder.is_run() and not overwrite:
+    """A folder for a new run. One that holds a run is refused unless it may be overwritten, one that holds something
+    else under the names that a run uses is refused in any case."""
+    folder = RunFolder(path)
+    foreign = [name for name in OWN if os.path.lexists(path / name)]
+    if folder.is_run():
+        try:
+            folder.config()
+        except AtlasError as error:
+            told = f"{path} holds something else than a run of ATLAS ({error}): choose another --folder"
+            raise RunError(told) from None
+        if not overwrite:
+            again = command("resume", path)
+            raise RunError(f"{path} already holds a run: `{again}` continues it, --overwrite replaces it")
+    elif foreign:
+        raise RunError(
+            f"{path} holds {listed(foreign, 'and')}, which a run would write, but no run of ATLAS: choose another "
+            "--folder, or move them away"
+        )
+    lock = Lock(path)
+    try:
+        for name, made in OWN.items():
+            _remove(path / name, made)
+        write_whole(folder.config_file, dump(config))
+        folder.snapshots.mkdir(exist_ok=True)
+    except BaseException:
         lock.release()
-        raise RunError(f"{path} already holds a run: `atlas resume {path}` continues it, --overwrite replaces it")
-    for name in OWN:
-        if (path / name).is_dir() and not (path / name).is_symlink():
-            shutil.rmtree(path / name)
-        else:
-            (path / name).unlink(missing_ok=True)
-    folder.config_file.write_text(dump(config))
-    folder.snapshots.mkdir()
+        raise
     return folder, lock
+
+
+def _remove(path: Path, made: str) -> None:
+    """Remove what a run made: a file, or of a folder the entries whose names match."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink(missing_ok=True)
+        return
+    for entry in path.iterdir():
+        if re.fullmatch(made, entry.name):
+            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+    with suppress(OSError):  # it holds something else, too
+        path.rmdir()
+
+
+def unused(path: Path) -> Path:
+    """The path itself or, if there is something already, the first free one of `path-2`, `path-3` and so on."""
+
+    def free(candidate: Path) -> bool:
+        return not candidate.exists() or (candidate.is_dir() and {p.name for p in candidate.iterdir()} <= {LOCK})
+
+    others = (path.with_name(f"{path.name}-{number}") for number in itertools.count(2))
+    return next(candidate for candidate in itertools.chain([path], others) if free(candidate))
 
 
 def reopen(path: Path) -> tuple[RunFolder, Lock]:
@@ -129,8 +252,12 @@ def find(path: Path) -> RunFolder:
     return folder
 
 
-OWN: Final = (
-    "config.yaml", "metrics.jsonl", "summary.json", "held_out.npz", "checkpoints", "damaged", "snapshots", "policies",
-    "gallery", "evaluations", "tensorboard",
-)  # fmt: skip
-"""What a run writes, and all that `--overwrite` removes."""
+_NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
+OWN: Final = {
+    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "held_out.npz": "",
+    "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
+    "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
+    "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",
+}  # fmt: skip
+"""What a run writes, and all that `--overwrite` removes: files, and for folders a pattern of the names in them. The
+config comes last: as long as it is there, the folder is a run."""

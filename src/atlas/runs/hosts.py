@@ -6,9 +6,11 @@ heartbeat watches whether all are alive, and ends every process when one is lost
 writes and prints. This module loads without JAX.
 """
 
+import faulthandler
+import ipaddress
 import json
 import os
-import signal
+import socket
 import subprocess
 import sys
 import time
@@ -51,8 +53,26 @@ class Hosts:
         given = (self.coordinator, self.num_hosts, self.host_id)
         if any(x is not None for x in given) and None in given:
             raise AtlasError("--coordinator, --num-hosts and --host-id belong together: give all three or none")
+        if self.coordinator is not None:
+            name, _, port = self.coordinator.rpartition(":")
+            if not name or not port.isdigit():
+                raise AtlasError(f"--coordinator {self.coordinator} is not allowed: ADDRESS:PORT is needed")
         if self.num_hosts is not None and self.host_id is not None and not 0 <= self.host_id < self.num_hosts:
             raise AtlasError(f"--host-id {self.host_id} is not allowed: 0 to {self.num_hosts - 1} with --num-hosts")
+
+
+def _require_reachable(coordinator: str) -> None:
+    """Whether other hosts can reach an address that only host 0 listens on."""
+    name = coordinator.rpartition(":")[0].strip("[]")
+    try:
+        found = {ipaddress.ip_address(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    except (OSError, ValueError):
+        raise AtlasError(f"--coordinator {coordinator}: {name} has no address that is known here") from None
+    if all(address.is_loopback for address in found) and name != "localhost" and name not in map(str, found):
+        raise AtlasError(
+            f"--coordinator {coordinator}: on this host {name} means {min(map(str, found))}, where no other host can "
+            "reach it (see /etc/hosts); give the address that the others use"
+        )
 
 
 def in_cluster(environment: dict[str, str]) -> bool:
@@ -136,8 +156,9 @@ def join(hosts: Hosts) -> Team:
     """Find the other processes, if there are any. Must come before anything is computed."""
     hosts.check()
     if hosts.several:
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         witness = Witness()  # before JAX is imported, which warns of processes that are started later
+    if hosts.coordinator is not None and hosts.host_id == 0:
+        _require_reachable(hosts.coordinator)
     import jax
 
     settings: Any = jax.config
@@ -151,6 +172,7 @@ def join(hosts: Hosts) -> Team:
             hosts.coordinator,
             hosts.num_hosts,
             hosts.host_id,
+            coordinator_bind_address=hosts.coordinator,  # else it would listen on all interfaces
             initialization_timeout=PATIENCE,
             heartbeat_timeout_seconds=LOST,
             shutdown_timeout_seconds=30,
@@ -160,7 +182,8 @@ def join(hosts: Hosts) -> Team:
     from jax._src import distributed  # JAX has no public name for its key-value store
 
     team = Team(jax.process_index(), jax.process_count(), distributed.global_state.client, witness)
-    witness.told(f"atlas: {team.stops_too('another host is gone')}")
+    reason = "another host is gone, or some other process has connected to the coordinator in its place"
+    witness.told(f"atlas: {team.stops_too(reason)}")
     return team
 
 
@@ -168,15 +191,15 @@ class Witness:
     """A small process that says a sentence if this one is aborted.
 
     JAX ends a process that has lost another with SIGABRT, from a thread of its own: no Python runs in between, and the
-    callback that JAX has for this cannot be called from Python (`std::bad_cast`). But Python's own handler passes the
-    number of a signal through the wakeup descriptor at once, whatever thread it arrives in.
+    callback that JAX has for this cannot be called from Python (`std::bad_cast`). But Python's fault handler writes
+    what happened to a file at once, whatever thread it happens in.
     """
 
     PROGRAM = """
-import signal, sys
-told = sys.stdin.buffer.read()
-if signal.SIGABRT in told:
-    sys.stderr.write(told.translate(None, bytes(range(32))).decode() + "\\n")
+import sys
+sentence, _, fault = sys.stdin.buffer.read().partition(b"\\n")
+if b": Aborted" in fault:
+    sys.stderr.write(sentence.decode() + "\\n")
 """
 
     def __init__(self) -> None:
@@ -188,17 +211,9 @@ if signal.SIGABRT in told:
 
     def told(self, sentence: str) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(sentence.encode())
+        self.process.stdin.write(f"{sentence}\n".encode())
         self.process.stdin.flush()
-        os.set_blocking(self.process.stdin.fileno(), False)
-        signal.signal(signal.SIGABRT, _abort)
-        signal.set_wakeup_fd(self.process.stdin.fileno(), warn_on_full_buffer=False)
-
-
-def _abort(number: int, frame: Any) -> None:
-    """Only a signal from outside gets here; JAX's own has ended the process by then."""
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
+        faulthandler.enable(self.process.stdin, all_threads=False)
 
 
 def first_line(error: BaseException) -> str:

@@ -4,12 +4,15 @@ import contextlib
 import importlib
 import json
 import math
+import secrets
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, runtime_checkable
 
 from atlas.documents import parse_json, read_bytes
 from atlas.errors import AtlasError
+from atlas.runs.store import write_whole
 
 Record = dict[str, Any]
 MOST_BYTES: Final = 1 << 32
@@ -33,9 +36,7 @@ class JsonLines:
     def __init__(self, path: Path, iteration: int | None = None) -> None:
         if iteration is not None and path.exists():
             kept = [record for record in read(path) if record.get("iteration", 0) <= iteration]
-            fresh = path.with_suffix(".partial")
-            fresh.write_text("".join(_line(record) for record in kept))
-            fresh.replace(path)
+            write_whole(path, "".join(_line(record) for record in kept))
         self.file: IO[str] = path.open("a")
 
     def write(self, record: Record) -> None:
@@ -47,10 +48,11 @@ class JsonLines:
 
 
 class TensorBoard:
-    """Every number as a scalar over env steps."""
+    """Every number as a scalar over env steps. On resume, what came after `steps` is no longer shown."""
 
-    def __init__(self, folder: Path) -> None:
-        self.writer = extra("tensorboardX", "--tensorboard", "tensorboard").SummaryWriter(str(folder))
+    def __init__(self, folder: Path, steps: int = 0) -> None:
+        module = extra("tensorboardX", "--tensorboard", "tensorboard")
+        self.writer = module.SummaryWriter(str(folder), purge_step=steps + 1 if steps else None)
 
     def write(self, record: Record) -> None:
         for name, value in flat(record):
@@ -61,17 +63,56 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """Every number as a metric over env steps; works offline with WANDB_MODE=offline."""
+    """Every number as a metric over env steps; works offline with WANDB_MODE=offline. A run that goes on keeps its
+    identifier, so its records are added to what is there."""
 
-    def __init__(self, folder: Path, name: str, config: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, name: str, config: dict[str, Any], identifier: str) -> None:
         wandb = extra("wandb", "--wandb", "wandb")
-        self.run = wandb.init(project="atlas", name=name, dir=str(folder), config=config, resume="allow")
+        self.run = wandb.init(
+            project="atlas", name=name, dir=str(folder), config=config, id=identifier, resume="allow",
+            settings=wandb.Settings(silent=True),
+        )  # fmt: skip
+        # Not W&B's own count of steps: that one refuses records from before the last.
+        self.run.define_metric("*", step_metric="steps")
 
     def write(self, record: Record) -> None:
-        self.run.log(dict(flat(record)), step=record["steps"])
+        self.run.log(dict(flat(record)))
 
     def close(self) -> None:
         self.run.finish()
+
+
+@dataclass(frozen=True)
+class Sinks:
+    """Where records of a run go beside its own file; kept in its folder, so that `atlas resume` goes on with them."""
+
+    tensorboard: bool = False
+    wandb: str | None = None
+    """The identifier of its W&B run."""
+
+    def with_more(self, tensorboard: bool, wandb: bool) -> "Sinks":
+        """These, and those that are asked for. Fails if a package is missing."""
+        if tensorboard or self.tensorboard:
+            extra("tensorboardX", "--tensorboard", "tensorboard")
+        if wandb or self.wandb:
+            extra("wandb", "--wandb", "wandb")
+        identifier = self.wandb or (secrets.token_hex(4) if wandb else None)
+        return Sinks(tensorboard or self.tensorboard, identifier)
+
+    @classmethod
+    def read(cls, path: Path) -> "Sinks":
+        """Those of a run; none if its file is missing or spoilt."""
+        try:
+            return cls(**json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
+            return cls()
+
+    def open(self, path: Path, folder: Path, config: dict[str, Any], steps: int) -> list[Sink]:
+        """All of them, remembered in a file; the run is at so many steps."""
+        if self != Sinks():
+            write_whole(path, json.dumps(asdict(self)) + "\n")
+        opened: list[Sink] = [TensorBoard(folder / "tensorboard", steps)] if self.tensorboard else []
+        return opened + ([WeightsAndBiases(folder, folder.name, config, self.wandb)] if self.wandb else [])
 
 
 def extra(module: str, what: str, name: str) -> Any:

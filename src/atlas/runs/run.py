@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -21,15 +21,16 @@ from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
-from atlas.fit import Hook, Moment, Pulse, fit
-from atlas.runs.checkpoints import RATE, Checkpoints
+from atlas.fit import Hook, Moment, NotANumber, Pulse, compile_step, fit, is_over
+from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
-from atlas.runs.metrics import JsonLines, Sink, TensorBoard, WeightsAndBiases
+from atlas.runs.metrics import JsonLines, Sink, Sinks, read
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
-from atlas.settings import dump, from_plain, to_plain
+from atlas.settings import differences, dump, from_plain, to_plain
 from atlas.training import Trainer, TrainState
+from atlas.words import clock, command, short
 
 LONG: Final = 20.0
 """Seconds of preparation that are worth a word."""
@@ -52,6 +53,20 @@ class Result:
     def plain(self) -> dict[str, Any]:
         told = {"folder": str(self.folder), "before": self.before.plain(), "after": self.after.plain()}
         return vars(self) | told
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a run goes on."""
+
+    iteration: int | None = None
+    """At this checkpoint instead of the last one."""
+    scratch: bool = False
+    """At its very beginning."""
+
+    @property
+    def is_last(self) -> bool:
+        return self.iteration is None and not self.scratch
 
 
 def train(
@@ -77,31 +92,81 @@ def train(
     if not team.is_leader:
         follow(config, layout, team)
         return None
+    sinks = Sinks().with_more(tensorboard, wandb)
     folder, lock = create(path, config, overwrite)
     try:
         if not quiet:
             where = "" if layout.shards == 1 else f" on {layout.shards} devices"
             print(f"{title}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
-        sinks: list[Sink] = [TensorBoard(folder.path / "tensorboard")] if tensorboard else []
-        sinks += [WeightsAndBiases(folder.path, folder.path.name, to_plain(config))] if wandb else []
-        return go(folder, config, tuple(sinks), quiet, layout, team)
+        return go(folder, config, sinks, quiet, layout, team)
     finally:
         lock.release()
 
 
-def resume(path: Path, team: Team, devices: int | None = None, quiet: bool = False) -> Result | None:
-    """Go on with the run in a folder, as `train` does. The other hosts need not see the folder."""
+def resume(
+    path: Path,
+    team: Team,
+    devices: int | None = None,
+    wanted: Config | None = None,
+    start: Start = Start(),  # noqa: B008 - frozen
+    tensorboard: bool = False,
+    wandb: bool = False,
+    quiet: bool = False,
+) -> Result | None:
+    """Go on with the run in a folder, as `train` does. The other hosts need not see the folder.
+
+    A run that is over is left alone. `wanted` are its settings, perhaps with changes.
+    """
     layout = _layout(devices)
     if not team.is_leader:
-        follow(from_plain(Config, team.all_gather(None)[0]), layout, team)
+        plain = team.all_gather(None)[0]
+        if plain is not None:
+            follow(from_plain(Config, plain), layout, team)
         return None
     folder, lock = reopen(path)
     try:
-        config = folder.config()
+        config = wanted or folder.config()
+        _require_changeable(folder, config, start)
+        config.require_even(layout.shards)
+        done = _finished(folder, config) if start.is_last else None
+        if done is not None:
+            team.all_gather(None)
+            print(f"atlas: {path} is finished and was left alone; {_how_to_go_on(path, config, done)}", file=sys.stderr)
+            return done
+        sinks = Sinks.read(folder.sinks_file).with_more(tensorboard, wandb)
         team.all_gather(to_plain(config))
-        return go(folder, config, (), quiet, layout, team)
+        return go(folder, config, sinks, quiet, layout, team, start)
     finally:
         lock.release()
+
+
+FIXED: Final = ("run.seed", "run.num_envs", "run.rollout", "teacher.num_eval")
+"""What a run cannot change as it goes on: what it drew, and how its env steps are counted."""
+
+
+def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None:
+    """Whether a run may go on with these settings."""
+    changed = [] if start.scratch else list(differences(folder.config(), config))
+    again = command("resume", folder.path)
+    for key in changed:
+        if key in FIXED:
+            raise RunError(f"{key} cannot change as a run goes on; `{again} --from-scratch` begins anew with it")
+        if start.is_last and not key.startswith("run."):
+            raise RunError(
+                f"{key} can only change from a point that you choose: `{again} --from ITERATION` goes on from a "
+                "checkpoint, `--from-scratch` begins anew (settings of the section `run` can change at any time)"
+            )
+
+
+def _finished(folder: RunFolder, config: Config) -> Result | None:
+    """How a run ended, if it is over and these settings ask for no more of it."""
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, AtlasError):
+        told = json.loads(folder.summary_file.read_text())
+        rates = {when: SolveRates.read(told[when]) for when in ("before", "after")}
+        result = Result(**told | rates | {"folder": folder.path})
+        if not result.stopped and is_over(config, result.steps, result.seconds):
+            return result
+    return None
 
 
 def _layout(devices: int | None) -> Layout:
@@ -114,35 +179,53 @@ def _layout(devices: int | None) -> Layout:
     return ALONE if devices * jax.process_count() == 1 else Layout(mesh_of(devices))
 
 
+def _how_to_go_on(path: Path, config: Config, done: Result) -> str:
+    more: list[object] = []
+    if done.steps >= config.run.total_steps:
+        more += ["--run.total-steps", 2 * config.run.total_steps]
+    if config.run.time_limit is not None and done.seconds >= 60 * config.run.time_limit:
+        more += ["--run.time-limit", f"{2 * config.run.time_limit:g}"]
+    return f"`{command('resume', path, *more)}` trains on, to twice its length"
+
+
 def go(
     folder: RunFolder,
     config: Config,
-    sinks: tuple[Sink, ...] = (),
+    sinks: Sinks = Sinks(),  # noqa: B008 - frozen
     quiet: bool = False,
     layout: Layout = ALONE,
     team: Team | None = None,
+    start: Start = Start(),  # noqa: B008 - frozen
 ) -> Result:
-    """Train in a folder, from its last good checkpoint if there is one. Other hosts `follow`."""
+    """Train in a folder, from its last good checkpoint if there is one, or from the one that `start` names. Other hosts
+    `follow`."""
     team = team or Team()
     remember_compiled()
     made = parts(config, layout)
     trainer = build(config, layout, made)
     with _disk(folder), ExitStack() as closing:
+        if start.scratch:
+            _change(folder, config, start)
+        checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
+        closing.callback(checkpoints.close)
+        if not quiet:
+            _say_where(folder, config, checkpoints, start)
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
         took = time.monotonic() - started
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
             print(words, flush=True)
-        checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
-        closing.callback(checkpoints.close)
-        state, seconds, before = _begin(trainer, config, checkpoints, exam, team, quiet)
+        state, seconds, before = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
+        writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
+        steps = config.env_steps(iteration, trained)
+        after = next((r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r), None)
         result = Result(
-            folder.path, iteration, config.env_steps(iteration, trained), seconds, False, before, before
+            folder.path, iteration, steps, seconds, False, before, SolveRates.read(after) if after else before
         )  # fmt: skip
-        writers = (JsonLines(folder.metrics_file, iteration), *sinks)
+        writers += sinks.open(folder.sinks_file, folder.path, to_plain(config), steps)
         for writer in writers:
             closing.callback(writer.close)
         snapshots: list[Any] = []
@@ -168,9 +251,9 @@ def go(
                 writer.write(moment.record)
 
         def save(moment: Moment) -> None:
-            about = {"seconds": moment.seconds, "steps": moment.steps, "before": result.before.plain()}
             rate = {RATE: result.after.all} if "held_out" in moment.record else {}
-            checkpoints.save(moment.iteration, moment.state, about | rate)
+            about = _about(moment.seconds, moment.steps, result.before) | rate
+            checkpoints.save(moment.iteration, moment.state, about)
 
         shown: list[Hook] = []
         if not quiet:
@@ -178,10 +261,45 @@ def go(
             closing.callback(panel.close)
             shown.append(panel)
         looks, saves = _timetable(config, layout, team, seconds, look_on, save)
-        _fit(trainer, config, state, seconds, [looks, note, *shown, saves], team)
+        try:
+            _fit(trainer, config, state, seconds, [looks, note, *shown, saves], team)
+        except NotANumber as error:
+            rate = config.student.ppo.learning_rate / 2
+            last = max(checkpoints.steps(), default=0)
+            again = command("resume", folder.path, "--from", last, "--student.ppo.learning-rate", f"{rate:g}")
+            raise NotANumber(f"{error}; `{again}` goes on from the last checkpoint with half of it") from None
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
     return result
+
+
+def _about(seconds: float, steps: int, before: SolveRates) -> dict[str, Any]:
+    """The description of a checkpoint."""
+    return {"seconds": seconds, "steps": steps, "before": before.plain()}
+
+
+def _change(folder: RunFolder, config: Config, start: Start, iteration: int = 0) -> None:
+    """Go back to an iteration or to the very beginning, and take new settings; what came later is set aside."""
+    changed = differences(folder.config(), config)
+    if start.is_last and not changed:
+        return
+    aside = None if start.is_last else folder.set_aside(None if start.scratch else iteration)
+    told = {"settings": {key: list(both) for key, both in changed.items()}}
+    folder.note_change(iteration=iteration, **told, **({"set_aside": str(aside)} if aside else {}))
+    write_whole(folder.config_file, dump(config))
+
+
+def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start) -> None:
+    """Where a run goes on, before anything that takes long."""
+    if not checkpoints.steps():
+        return
+    with suppress(CheckpointError, KeyError):
+        last = start.iteration if start.iteration is not None else checkpoints.steps()[-1]
+        about = checkpoints.about(last)
+        limit = "" if config.run.time_limit is None else f" of {clock(60 * config.run.time_limit)}"
+        words = f"iteration {last:,}: {short(about['steps'])} of {short(config.run.total_steps)} steps"
+        gone = f"{clock(about['seconds'])}{limit} gone"
+        print(f"{folder.path} goes on at {words}, {gone}; compiling takes a while", flush=True)
 
 
 def follow(config: Config, layout: Layout, team: Team) -> None:
@@ -193,27 +311,62 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
         state = trainer.place(_broadcast(None, trainer.shapes, team))
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
-        layout.gather(state.params)
+        layout.gather(state)
     hooks = _timetable(config, layout, team, begun["seconds"], lambda _: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
 
 def _begin(
-    trainer: Trainer, config: Config, checkpoints: Checkpoints, exam: Exam, team: Team, quiet: bool
+    trainer: Trainer,
+    folder: RunFolder,
+    config: Config,
+    checkpoints: Checkpoints,
+    exam: Exam,
+    team: Team,
+    start: Start,
+    quiet: bool,
 ) -> tuple[TrainState, float, SolveRates]:
     """The state to start from, the seconds spent so far, and what the untrained student could do."""
-    if not checkpoints.steps():
+    again = command("resume", folder.path, "--from-scratch")
+    steps = checkpoints.steps()
+    if not steps and folder.has_history():
+        raise CheckpointError(
+            f"{folder.path} has no checkpoint left to go on from, but metrics and policies that would be lost: "
+            f"`{again}` sets them aside and begins anew"
+        )
+    if not steps and start.iteration is None:
+        if not start.scratch:
+            _change(folder, config, start)
         team.all_gather({"resumed": False, "seconds": 0.0})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
-        before = exam.rates(trainer.layout.gather(state.params), 0)
+        whole = trainer.layout.gather(state)
+        before = exam.rates(whole.params, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
+        # From here on there is a checkpoint: a run without one has lost it.
+        checkpoints.save(0, whole, _about(0.0, 0, before))
+        checkpoints.finish()
         return state, 0.0, before
-    iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
-    for sentence in passed:
-        print(f"atlas: {sentence}", file=sys.stderr)
+    if start.iteration is None:
+        try:
+            iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
+        except OtherConfigError:
+            raise
+        except CheckpointError as error:
+            told = f"{error}; nothing was changed. `{again}` sets everything aside and begins anew"
+            raise CheckpointError(told) from None
+        for sentence in passed:
+            print(f"atlas: {sentence}", file=sys.stderr)
+    else:
+        iteration = start.iteration
+        if iteration not in steps:
+            there = ", ".join(map(str, steps)) or "none"
+            raise CheckpointError(f"{folder.path} has no checkpoint of iteration {iteration}; there are: {there}")
+        state = checkpoints.restore(iteration, trainer.shapes)
     about = checkpoints.about(iteration)
+    _change(folder, config, start, iteration)
+    checkpoints.manager.reload()  # later ones may have been set aside
     seconds = float(about["seconds"])
     team.all_gather({"resumed": True, "seconds": seconds})
     state = trainer.place(_broadcast(state, trainer.shapes, team))
@@ -267,6 +420,11 @@ def _fit(
     def together(moment: Moment) -> None:
         team.barrier()  # devices wait for each other half a minute at most, and hooks may take longer
 
+    iterations = int(state.iterations)
+    if not is_over(config, config.env_steps(iterations, int(state.trained)), seconds):
+        started = time.monotonic()
+        state = compile_step(trainer, state)  # a signal ends it at once: nothing is lost yet
+        seconds += 0.0 if iterations else time.monotonic() - started  # charged once, to the first stretch
     with stop_on_signals() as stop:
         fit(trainer, config, state, [*hooks, together], stop, seconds, agree)
 
@@ -279,8 +437,8 @@ def _disk(folder: RunFolder) -> Iterator[None]:
     except OSError as error:
         reason = "the disk is full" if error.errno == errno.ENOSPC else (error.strerror or str(error)).lower()
         raise RunError(
-            f"cannot write to {folder.path}: {reason}; what was saved before is kept, and `atlas resume {folder.path}` "
-            "goes on from there"
+            f"cannot write to {folder.path}: {reason}; what was saved before is kept, and "
+            f"`{command('resume', folder.path)}` goes on from there"
         ) from error
 
 
@@ -290,9 +448,9 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
     asked: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if asked:
-            raise KeyboardInterrupt
         asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         print("\natlas: stopping after this iteration, and saving; once more to stop at once", file=sys.stderr)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

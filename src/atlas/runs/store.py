@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import typing
 import zipfile
 from collections.abc import Sequence
@@ -26,21 +26,32 @@ Tree = TypeVar("Tree")
 
 
 def write_whole(path: Path | str, content: bytes | str) -> None:
-    """Write a file under a temporary name, then rename it: readers never see half of it."""
+    """Write a file under a temporary name, then rename it: readers never see half of it, even after a power cut."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("xb") as file:
             file.write(data)
-        mask = os.umask(0)  # it can only be read by setting it
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
+    sync(path.parent)
+
+
+def sync(path: Path, inside: bool = False) -> None:
+    """Wait until a file or the names in a folder, and all that is `inside` it if asked for, have reached the disk."""
+    for part in sorted(path.rglob("*")) if inside else ():
+        sync(part)
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 class Format(NamedTuple):

@@ -8,9 +8,9 @@
 
 Optional sections: `slurm` (what submitit is told), `search` (settings and ranges for Optuna, instead of `runs`).
 
-Each run has a process and a folder of its own. The folders are all there is to remember: one with a summary is done,
-one with checkpoints is resumed, and everything else starts anew. So the same command, given again, goes on where it was
-stopped and tries again what failed.
+Each run has a process and a folder of its own. The folders are all there is to remember: one with a summary is done and
+never touched again, one that holds a run is resumed, and everything else starts anew. So the same command, given again,
+goes on where it was stopped and tries again what failed; given twice at the same time, both share the work.
 """
 
 import contextlib
@@ -30,9 +30,10 @@ from atlas.config import Config
 from atlas.documents import read_plain
 from atlas.errors import AtlasError, nearest
 from atlas.presets import config_of
-from atlas.runs.folder import RunFolder
+from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.metrics import extra
-from atlas.settings import dump, from_plain, show, to_plain
+from atlas.runs.store import write_whole
+from atlas.settings import dump, flat, from_plain, show, to_plain
 
 LOGS: Final = "logs"
 MOST_RUNS: Final = 5_000
@@ -157,11 +158,6 @@ def _read_search(plain: Any) -> Search:
 
 def changed(config: Config, settings: dict[str, Any]) -> Config:
     """A config with some settings changed, by their full names."""
-
-    def keys(plain: dict[str, Any], prefix: str = "") -> Iterator[str]:
-        for key, value in plain.items():
-            yield from keys(value, f"{prefix}{key}.") if isinstance(value, dict) else [prefix + key]
-
     plain = to_plain(config)
     for key, value in settings.items():
         *sections, last = key.split(".")
@@ -169,7 +165,7 @@ def changed(config: Config, settings: dict[str, Any]) -> Config:
         for name in sections:
             section = section.get(name) if isinstance(section, dict) else None
         if not isinstance(section, dict) or last not in section:
-            raise AtlasError(f"{key} is not a setting of this preset{nearest(key, keys(plain))}")
+            raise AtlasError(f"{key} is not a setting of this preset{nearest(key, flat(plain))}")
         section[last] = value
     return from_plain(Config, plain)
 
@@ -193,14 +189,13 @@ class Job:
         return None
 
     def status(self) -> Literal["done", "begun", "new"]:
-        """How far it has come."""
+        """How far it has come, whoever is at it."""
         kept = RunFolder(self.folder)
         if kept.is_run() and kept.config_file.read_text() != dump(self.planned.config):
             raise AtlasError(f"{self.folder} holds a run with other settings than the sweep's: move or remove it")
         if self.summary() is not None:
             return "done"
-        begun = kept.checkpoints.is_dir() and any(p.name.isdigit() for p in kept.checkpoints.iterdir())
-        return "begun" if begun else "new"
+        return "begun" if kept.is_run() else "new"
 
     def command(self) -> list[str]:
         """What starts it, or goes on with it."""
@@ -208,9 +203,8 @@ class Job:
         if self.status() == "begun":
             return [*start, "resume", str(self.folder), "--json"]
         settings = self.log.with_suffix(".yaml")
-        settings.parent.mkdir(parents=True, exist_ok=True)
-        settings.write_text(dump(self.planned.config))
-        return [*start, "train", str(settings), "--folder", str(self.folder), "--overwrite", "--json"]
+        write_whole(settings, dump(self.planned.config))
+        return [*start, "train", str(settings), "--folder", str(self.folder), "--json"]
 
     def complaint(self) -> str:
         """The last line it left behind."""
@@ -235,12 +229,24 @@ class Local:
     failures: dict[Job, int] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> list[Job]:
-        """Do what is not done yet. Returns the jobs that failed for good."""
+        """Do what is not done yet. Returns the jobs that failed for good.
+
+        Jobs that another process is at come last: by then they are done, or left for us.
+        """
         waiting = [job for job in jobs if job.status() != "done"]
+        told: set[Job] = set()
         try:
             while waiting or self.running:
-                while waiting and len(self.running) < self.parallel:
-                    self._start(waiting.pop(0))
+                for job in list(waiting):
+                    if len(self.running) == self.parallel:
+                        break
+                    if not in_use(job.folder):
+                        waiting.remove(job)
+                        if job.summary() is None:
+                            self._start(job)
+                    elif job not in told:
+                        self.tell(f"{job.folder.name}: another process is at it")
+                        told.add(job)
                 waiting += self._collect()
                 time.sleep(WAIT)
         finally:  # ask what still runs to save and stop, and wait for it
@@ -271,6 +277,9 @@ class Local:
             if code == 0 and summary is not None:
                 self.tell(f"{job.folder.name}: done, {summary['after']['all']:.0%} of held-out problems solved")
                 continue
+            if summary is not None or in_use(job.folder):  # another process was quicker to take it
+                again.append(job)
+                continue
             self.failures[job] = self.failures.get(job, 0) + 1
             last = self.failures[job] > self.retries
             self.tell(f"{job.folder.name}: failed{'' if last else ', is tried again'} ({job.complaint()})")
@@ -288,7 +297,8 @@ def on_slurm(jobs: Sequence[Job], folder: Path, parallel: int, settings: dict[st
 
 def execute(job: Job) -> None:
     """Run a job where SLURM has put it. One that was requeued goes on from its checkpoint; a failure is SLURM's too."""
-    subprocess.run(job.command(), check=True)
+    if job.status() != "done" and not in_use(job.folder):
+        subprocess.run(job.command(), check=True)
 
 
 def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
@@ -312,15 +322,18 @@ def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
         local.run(list(jobs.values()))
         for number, job in jobs.items():
             if (summary := job.summary()) is None:
-                study.tell(number, state=optuna.trial.TrialState.FAIL)
+                study.tell(number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
             else:
-                study.tell(number, summary["after"]["all"])
+                study.tell(number, summary["after"]["all"], skip_if_finished=True)
 
-    carry_out({trial.number: trial.params for trial in study.trials if not trial.state.is_finished()})
+    begun = [trial for trial in study.trials if not trial.state.is_finished()]
+    # Another process may just be choosing the settings of one: that one is its own.
+    carry_out({trial.number: trial.params for trial in begun if trial.params.keys() == wanted.settings.keys()})
     while (left := wanted.trials - len(study.trials)) > 0:
         asked = [study.ask() for _ in range(min(left, local.parallel))]
         carry_out({trial.number: _suggested(trial, wanted) for trial in asked})
-    return [job_of(trial.number, trial.params) for trial in study.trials]
+    chosen = [trial for trial in study.trials if trial.params.keys() == wanted.settings.keys()]
+    return [job_of(trial.number, trial.params) for trial in chosen]
 
 
 def _suggested(trial: Any, wanted: Search) -> dict[str, Any]:

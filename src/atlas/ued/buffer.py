@@ -72,7 +72,7 @@ def empty(capacity: int, problem: Any, lineage: Any) -> Buffer:
     records = Records(
         filled=jnp.zeros(capacity, bool),
         score=jnp.zeros(capacity),
-        best_return=jnp.full(capacity, -jnp.inf),
+        best_return=jnp.full(capacity, -jnp.inf, jnp.float32),
         attempts=jnp.zeros(capacity, jnp.int32),
         solves=jnp.zeros(capacity, jnp.int32),
         last_seen=jnp.zeros(capacity, jnp.int32),

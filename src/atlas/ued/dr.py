@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int32, Key
 from atlas.struct import Struct
 from atlas.types import Outcome, Proposal
 from atlas.ued import DRConfig
-from atlas.ued.supply import Supply, sampled
+from atlas.ued.supply import Supply, numbers_after, sampled
 
 
 class DRState(Struct):
@@ -36,7 +36,7 @@ class DR:
     def propose(self, key: Key[Array, ""], state: DRState, train: bool) -> tuple[DRState, Proposal]:
         batch = self.supply.plan.num_train * self.supply.plan.pool
         proposal = sampled(key, self.supply, batch, state.next_number)
-        return state.replace(next_number=state.next_number + batch), proposal
+        return state.replace(next_number=numbers_after(state.next_number, batch)), proposal
 
     def observe(self, state: DRState, proposal: Proposal, outcome: Outcome) -> DRState:
         return state

@@ -19,7 +19,7 @@ from atlas.types import REPLAYED, Outcome, Proposal
 from atlas.ued import PLRConfig
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
-from atlas.ued.supply import Supply, root, sampled
+from atlas.ued.supply import Supply, numbers_after, root, sampled
 
 
 class PLRState(Struct):
@@ -70,7 +70,7 @@ def propose(
         proposal = jax.lax.cond(replays, replay, fresh, key_problems)
     else:
         proposal = fresh(key)
-    return state.replace(next_number=state.next_number + len(proposal.slots)), proposal
+    return state.replace(next_number=numbers_after(state.next_number, len(proposal.slots))), proposal
 
 
 def observe(state: State, proposal: Proposal, outcome: Outcome, config: PLRConfig) -> State:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +33,16 @@ class Supply:
         return jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], self.sample(jax.random.key(0), 1)))
 
 
+LAST_NUMBER: Final = 2**31 - 1
+"""Serial numbers begin again at 0 after this one: a negative number would look like no parent at all. A run of hours on
+a GPU gets there, and a buffer holds so few problems that two of one number hardly meet."""
+
+
+def numbers_after(number: Int32[Array, ""], count: int | Int32[Array, "..."]) -> Int32[Array, "..."]:
+    """The serial number that comes so many after this one."""
+    return (number + count) & LAST_NUMBER
+
+
 def root(number: Int32[Array, ""], max_edits: int) -> Lineage:
     """The lineage of a sampled problem."""
     return Lineage(
@@ -46,7 +56,7 @@ def root(number: Int32[Array, ""], max_edits: int) -> Lineage:
 
 def sampled(key: Key[Array, ""], supply: Supply, batch: int, number: Int32[Array, ""]) -> Proposal:
     """New problems, numbered from `number` on."""
-    numbers = number + jnp.arange(batch, dtype=jnp.int32)
+    numbers = numbers_after(number, jnp.arange(batch, dtype=jnp.int32))
     lineage = jax.vmap(lambda n: root(n, supply.plan.max_edits))(numbers)
     return _unplayed(NEW, supply.sample(key, batch), lineage)
 
@@ -62,7 +72,7 @@ def edited(
         problem, lineage = supply.edit(key, *parent)
         return problem, lineage.replace(number=number)
 
-    numbers = number + jnp.arange(batch, dtype=jnp.int32)
+    numbers = numbers_after(number, jnp.arange(batch, dtype=jnp.int32))
     return _unplayed(EDITED, *jax.vmap(child)(jax.random.split(key, batch), numbers, problems, lineage, partial))
 
 
