@@ -93,7 +93,7 @@ def test_a_sweep_is_all_combinations(tmp_path):
         ("runs:\n  - presets: [tiny, tiny]", "two runs would be kept under the same name"),
         ("about: nothing", "either `runs` or `search` is needed"),
         ("search: {preset: tiny, settings: {run.keep: {low: 1}}}", "needs either low and high, or choices"),
-        ("[", "is not readable YAML"),
+        ("[", "not readable YAML"),
     ],
 )
 def test_a_mistake_in_a_file_is_a_sentence_that_names_it(text, words, tmp_path):
