@@ -1,5 +1,6 @@
 """`atlas train` and `atlas resume`: run an experiment, go on with one that was stopped."""
 
+import itertools
 import json
 import sys
 from dataclasses import dataclass, field, make_dataclass
@@ -8,11 +9,13 @@ from typing import Annotated, Any, Final
 
 import tyro
 
+from atlas.commands.outputs import require_folder, require_memory
 from atlas.config import Config
 from atlas.errors import AtlasError
-from atlas.presets import named
+from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, unused
 from atlas.runs.hosts import Hosts, join
+from atlas.settings import changed
 from atlas.words import clock, command, short
 
 DEFAULT: Final = "quick"
@@ -43,6 +46,8 @@ class TrainArgs:
 def train_command(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
+    require_memory(args.config.least_memory())
+    require_folder(args.folder or Path("runs"))
     with join(args.hosts) as team:
         from atlas.runs.run import train
 
@@ -57,7 +62,7 @@ def train_command(argv: list[str]) -> int:
 def default_folder(args: TrainArgs) -> Path:
     """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced."""
     seed = args.config.run.seed
-    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != named(args.preset).run.seed else "")
+    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != config_of(args.preset).run.seed else "")
     path = Path("runs") / name
     return path if args.overwrite else unused(path)
 
@@ -65,10 +70,17 @@ def default_folder(args: TrainArgs) -> Path:
 def parse(argv: list[str]) -> TrainArgs:
     """Arguments, with the settings of the preset they name as defaults."""
     name = argv[0] if argv and not argv[0].startswith("-") else DEFAULT
+    config = config_of(name)
+    for section in ("teacher", "domain"):  # another kind has other settings, which the flags are then made from
+        flag = f"--{section}.name"
+        given = [b for a, b in itertools.pairwise(argv) if a == flag]
+        given += [word.removeprefix(f"{flag}=") for word in argv if word.startswith(f"{flag}=")]
+        for kind in given[-1:]:
+            config = changed(config, {section: {"name": kind}})
     args = tyro.cli(
         TrainArgs,
         args=argv,
-        default=TrainArgs(config=named(name), preset=name),
+        default=TrainArgs(config=config, preset=name),
         prog="atlas train",
         config=(tyro.conf.AvoidSubcommands,),
     )

@@ -19,7 +19,7 @@ from atlas.build import build, observer, parts
 from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Exam, obtain
+from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, Pulse, compile_step, fit, is_over
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
