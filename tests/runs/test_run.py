@@ -265,7 +265,8 @@ def test_a_run_with_a_history_never_starts_over_by_itself(stopped, alone, capsys
 
 def test_beginning_anew_sets_everything_aside(stopped, alone):
     before = content(stopped)
-    assert main(["resume", str(stopped), "--from-scratch", "--json"]) == 0
+    seldom = ["--run.snapshot-every", "1e6", "--run.checkpoint-every", "1e6"]
+    assert main(["resume", str(stopped), "--from-scratch", *seldom, "--json"]) == 0
     assert digest(stopped) == digest(alone)
     after = content(stopped / "aside" / "1")
     kept = {p.relative_to(stopped): data for p, data in before.items() if p.name not in ("held_out.npz", "latest.png")}
@@ -284,11 +285,11 @@ def test_a_finished_run_is_left_alone(watched, capsys):
 def test_a_finished_run_goes_on_if_it_is_given_more(watched, tmp_path, capsys):
     path = tmp_path / "run"
     shutil.copytree(watched, path)
-    assert main(["resume", str(path), "--run.total-steps", str(STEPS + 64), "--run.keep", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["steps"] >= STEPS + 64
-    assert running.RunFolder(path).config().run.total_steps == STEPS + 64
+    assert main(["resume", str(path), "--run.total-steps", str(STEPS + 128), "--run.keep", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] >= STEPS + 128
+    assert running.RunFolder(path).config().run.total_steps == STEPS + 128
     (change,) = read(path / "changes.jsonl")
-    assert change["settings"] == {"run.total_steps": [STEPS, STEPS + 64], "run.keep": [3, 2]}
+    assert change["settings"] == {"run.total_steps": [STEPS, STEPS + 128], "run.keep": [3, 2]}
     assert change["iteration"] == read(watched / "metrics.jsonl")[-1]["iteration"]
 
 
@@ -386,7 +387,7 @@ def test_sinks_are_remembered(stopped, monkeypatch, capsys):
     for name, fake in fakes.items():
         monkeypatch.setitem(sys.modules, name, fake)
     assert main(["resume", str(stopped), "--tensorboard", "--wandb", "--json"]) == 0
-    assert main(["resume", str(stopped), "--run.total-steps", str(STEPS + 64), "--json"]) == 0
+    assert main(["resume", str(stopped), "--run.total-steps", str(STEPS + 128), "--json"]) == 0
     assert len(boards) == len(projects) == 2
     assert projects[0]["id"] == projects[1]["id"]
     assert projects[1]["resume"] == "allow"
