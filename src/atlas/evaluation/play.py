@@ -29,6 +29,7 @@ from atlas.student.network import Observation, Student, sample_action
 from atlas.tasks.machine import MAX_STATES, natural_size
 from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED
 from atlas.world import World, WorldState, restart
 
 LANES: Final = 256
@@ -125,6 +126,8 @@ class Course(Struct):
     """The state each problem starts in."""
     keys: Key[Array, "jobs"]
     """One an attempt. Attempt a at problem p is job `a * problems + p`."""
+    trivial: Bool[Array, "problems"]
+    """Whether the first label completes the task."""
 
 
 class Queue(Struct):
@@ -158,7 +161,9 @@ class Lanes:
             return jax.random.fold_in(jax.random.fold_in(key, number), attempt)
 
         keys = jax.vmap(jax.vmap(of, (None, 0)), (0, None))(jnp.arange(attempts), numbers)
-        return Course(tasks=problems.task, starts=jax.vmap(self.world.reset)(problems), keys=keys.reshape(-1))
+        starts = jax.vmap(self.world.reset)(problems)
+        trivial = jax.vmap(self.world.formalism.outcome)(problems.task, starts.task) == ACCEPTED
+        return Course(tasks=problems.task, starts=starts, keys=keys.reshape(-1), trivial=trivial)
 
     def begin(self, course: Course, lanes: int) -> Queue:
         """All lanes take their first attempts."""
@@ -244,6 +249,8 @@ class Attempts:
     """`bool[problems, attempts]`"""
     steps: np.ndarray
     """`int32[problems, attempts]`: how long each took."""
+    trivial: np.ndarray
+    """`bool[problems]`: the first label completes the task. Such a problem counts as solved in no steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +313,7 @@ class Evaluator:
     ) -> Attempts:
         """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
         shape = (len(self.problems), self.attempts)
-        result = Attempts(np.zeros(shape, bool), np.zeros(shape, np.int32))
+        result = Attempts(np.zeros(shape, bool), np.zeros(shape, np.int32), np.zeros(len(self.problems), bool))
         done, total = 0, math.prod(shape)
         for batch in self.batches:
             jobs = len(batch.numbers) * self.attempts
@@ -314,8 +321,10 @@ class Evaluator:
             def tell(finished: int, before: int = done) -> None:
                 progress(before + finished, total)
 
-            solved, steps = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
-            result.solved[batch.numbers], result.steps[batch.numbers] = solved, steps
+            solved, steps, trivial = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
+            result.trivial[batch.numbers] = trivial
+            result.solved[batch.numbers] = solved | trivial[:, None]
+            result.steps[batch.numbers] = np.where(trivial[:, None], 0, steps)
             done += jobs
         return result
 
@@ -325,7 +334,8 @@ class Evaluator:
 
     def _play(
         self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Whether each attempt succeeded, how long it took (`[problems, attempts]`), and which problems are trivial."""
         jobs = len(batch.numbers) * self.attempts
         lanes = math.ceil(jobs / math.ceil(jobs / self.lanes))  # the last round is as full as the others
         prepare, begin, play = self._functions(actor, batch, lanes)
@@ -335,7 +345,8 @@ class Evaluator:
             tell(finished)
             queue = play(known, course, queue)
         tell(jobs)
-        return tuple(np.asarray(x).reshape(self.attempts, -1).T for x in (queue.solved, queue.steps))  # type: ignore[return-value]
+        solved, steps = (np.asarray(x).reshape(self.attempts, -1).T for x in (queue.solved, queue.steps))
+        return solved, steps, np.asarray(course.trivial)
 
     def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
         """The compiled parts, kept for the next policy."""
