@@ -16,6 +16,7 @@ from atlas.evaluation import sets
 from atlas.evaluation.sets import Exam, held_out
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.problem_files import load
+from atlas.runs.store import load_bulk, save_bulk
 
 PER_SIZE = 9
 CONFIG = dataclasses.replace(
@@ -97,6 +98,16 @@ def test_other_settings_need_other_problems(counted, tmp_path):
     sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
     sets.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
     assert counted == [1, 1]
+
+
+def test_problems_that_were_kept_before_there_was_a_setting_are_still_the_same(counted, tmp_path):
+    path = tmp_path / "a" / "held_out.npz"
+    sets.obtain(path, CONFIG)
+    kept = load_bulk(path)
+    for name in ("prior", "call_weight"):
+        del kept.settings["tasks"][name]
+    save_bulk(kept.problems, path, kept.settings, kept.seed, kept.names, kept.tags)
+    sets.read(path, CONFIG)
 
 
 def test_a_damaged_file_is_made_again(counted, tmp_path, chosen):
