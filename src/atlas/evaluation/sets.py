@@ -12,7 +12,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ from atlas.errors import AtlasError, nearest
 from atlas.evaluation.play import Evaluator
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
-from atlas.settings import STEP_LIMIT, to_plain
+from atlas.settings import STEP_LIMIT, ConfigError, from_plain, to_plain
 from atlas.tasks.machine import content_hash
 from atlas.tasks.packed import tables, unpack
 from atlas.tasks.rewards import count_paths
@@ -152,6 +152,8 @@ class Recipe:
     """More about how it is drawn, in plain values."""
     fingerprint: str
     """What `fingerprint` gives for the set drawn from seed 0: the one that results are reported on."""
+    retired: dict[str, str] = field(default_factory=dict)
+    """Fingerprints that a set of this name had before, each with the reason why it is no longer used."""
 
     def path(self) -> Path:
         """Where the set is kept once it was built. Another recipe gets another file."""
@@ -359,7 +361,10 @@ def write(path: Path, chosen: HeldOut, config: Config) -> None:
 def read(path: Path, config: Config) -> HeldOut:
     """A set that was kept. One of other settings is refused."""
     kept = load_bulk(path)
-    if kept.settings != json.loads(json.dumps(_settings(config))):
+    told = dict(kept.settings)
+    with contextlib.suppress(ConfigError, KeyError):  # settings that there were not yet have their defaults
+        told |= {name: to_plain(from_plain(type(getattr(config, name)), told[name])) for name in ("domain", "tasks")}
+    if json.loads(json.dumps(told)) != json.loads(json.dumps(_settings(config))):
         raise AtlasError(f"{path}: these problems were drawn with other settings")
 
     def numbers(prefix: str) -> np.ndarray:
@@ -398,7 +403,11 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
         path = Path(given)
         if not path.exists():
             raise _no_set(given)
-        return _read(path.resolve().stem, path, skip_bad)
+        found = _read(path.resolve().stem, path, skip_bad)
+        for name, recipe in recipes().items():
+            if found.fingerprint in recipe.retired:
+                raise AtlasError(f"{path} is an earlier set called '{name}': {recipe.retired[found.fingerprint]}")
+        return found
     if isinstance(known, Recipe) and not known.path().exists():
         print(f"atlas: building the set {known.name} into {known.path()}: this happens once", file=sys.stderr)
         write_set(known, known.path(), progress=progress)
