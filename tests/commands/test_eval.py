@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def together(made: Path) -> dict[str, Any]:
     runs, problems = [str(made / "one"), str(made / "two")], str(made / "set.yaml")
-    assert main(["eval", *runs, "--problems", problems, *QUICK, "--json", str(made / "out.json")]) == 0
+    assert main(["eval", *runs, "--problems", problems, *QUICK, "--out", str(made / "out.json")]) == 0
     return json.loads((made / "out.json").read_text())
 
 
@@ -47,6 +47,8 @@ def test_everything_agreed_is_in_the_file(made: Path, together: dict[str, Any]) 
             assert row["low"] <= row["rate"] == row["solved"] / row["attempts"] <= row["high"]
             assert row["plan_length"] >= 1
             assert {"name", "tags", "rooms", "states", "mean_steps"} <= row.keys()
+            assert row["solved"] + row["rejected"] + row["timed_out"] == row["attempts"]
+            assert sum(row["stalled"].values()) == row["timed_out"]
     for name in ("mean", "median", "iqm"):
         assert together["together"][name].keys() == {"value", "low", "high"}
 
@@ -62,7 +64,7 @@ def test_a_checkpoint_is_the_same_and_kept_apart(
     made: Path, together: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = made / "one" / "checkpoints" / str(LAST)
-    assert main(["eval", str(checkpoint), "--problems", str(made / "set.yaml"), *QUICK, "--json", "-"]) == 0
+    assert main(["eval", str(checkpoint), "--problems", str(made / "set.yaml"), *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["runs"][0]["problems"] == together["runs"][0]["problems"]
     assert (made / "one" / "evaluations" / f"at-{LAST:09d}" / "set.json").is_file()
@@ -88,7 +90,14 @@ def attempts_at(made: Path, count: int, trivial: list[int]) -> tuple[ProblemSet,
     chosen = open_set(str(made / "set.yaml"))
     solved = np.arange(count)[None] % 5 < np.arange(5)[:, None]
     flags = np.isin(np.arange(5), trivial)
-    played = Attempts(solved | flags[:, None], np.full((5, count), 3), flags)
+    solved |= flags[:, None]
+    played = Attempts(
+        solved=solved,
+        timed_out=~solved,
+        steps=np.full((5, count), 3),
+        place=np.zeros((5, count, 2), int),
+        trivial=flags,
+    )
     return chosen, load_policy(made / "one"), played
 
 
@@ -126,7 +135,7 @@ def test_greedy_attempts_are_one_and_kept_apart(made: Path, capsys: pytest.Captu
     sampled.parent.mkdir(exist_ok=True)
     before = sampled.read_text() if sampled.exists() else None
     arguments = ["eval", str(one), "--problems", problems, "--step-limit", "9", "--greedy"]
-    assert main([*arguments, "--json", "-"]) == 0
+    assert main([*arguments, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["set"]["attempts"] == 1
     assert found["together"]["interval"] == "problems drawn again"

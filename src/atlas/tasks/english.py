@@ -53,6 +53,8 @@ NUMBERS: Final = {
     word: n for n, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2)
 }
 MOST_TIMES: Final = 50
+MOST_CASES: Final = 4_096
+"""Conjunctions that one moment may stand for."""
 _ENDS: Final = {"finish": ACCEPTED, "return": ACCEPTED, "fail": REJECTED}
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<mark>[.,;:()])|(?P<bad>\S))"
@@ -63,6 +65,7 @@ Guard = tuple[Cube, ...]
 Phrase = Guard | Automaton
 
 
+@automata.within_bounds
 def english(text: str, vocabulary: Vocabulary) -> Task:
     """The task that a text describes.
 
@@ -208,7 +211,7 @@ class _Parser(Reader):
         self.diagrams = Diagrams()
         self.props: set[int] = set()
         self.is_exact = True
-        """Whether guards follow the words one by one, so that labels which cannot occur need no thought."""
+        """True while guards mirror the words; then labels that cannot occur need no care."""
 
     # Moments: what holds at one label
 
@@ -237,6 +240,8 @@ class _Parser(Reader):
             condition = self.command()
             if negated:
                 condition = (tuple(-cube[0] for cube in condition),)
+            if len(guard) * len(condition) > MOST_CASES:
+                self.fail(f"more than {MOST_CASES:,} cases at one moment: name fewer objects")
             guard = tuple(tuple(dict.fromkeys(a + b)) for a in guard for b in condition)
             goes_on = (self.peek(1) == "not" or self.peek(1) in self.lexicon.verbs) and self.skip("and")
         return guard
