@@ -167,7 +167,7 @@ def test_bad_input_is_a_sentence(made: Path, tmp_path: Path, capsys: pytest.Capt
     assert "no policy was given" in complaint([], capsys)
     assert "does not exist" in complaint([str(tmp_path / "nowhere")], capsys)
     assert "holds no run" in complaint([str(tmp_path), "--problems", problems], capsys)
-    assert "attempts = 0" in complaint([one, "--problems", problems, "--attempts", "0"], capsys)
+    assert "--attempts 0" in complaint([one, "--problems", problems, "--attempts", "0"], capsys)
     assert "neither a file or folder nor the name" in complaint([one, "--problems", "hend.x"], capsys)
     bare = Path(shutil.copytree(made / "one", tmp_path / "bare"))
     (bare / "config.yaml").unlink()

@@ -113,7 +113,7 @@ SETS: Final = (
     ),
     _recipe(
         "cvar-dag", "problems whose tasks are acyclic graphs, as the DAG presets draw them (`authors-dag`)",
-        "authors-dag", 10_000, False, "CVAR_DAG", {
+        "authors-dag", 10_000, False, "d0b39f3466802b24a5a4803b089117c627ab5087d4ef3ca821143400355f95b2", {
             "36b94148153d6d8e74570bc4fa129e4951e4ff95416e70f70b7cc3f17370685e":
             "it was drawn with the sampler `dag` while the DAG presets train with `authors-dag`; now `cvar-dag` is "
             "drawn as they train, and `cvar-paper-dag` with `dag`",
@@ -121,7 +121,7 @@ SETS: Final = (
     ),
     _recipe(
         "cvar-paper-dag", "problems whose tasks are acyclic graphs, as the paper describes them (`dag`)", "dag",
-        10_000, False, "CVAR_PAPER_DAG",
+        10_000, False, "0d883a8f750e1521cde9871f6461c2328e73a336a04acff9fe2552542b5dca67",
     ),
     _recipe(
         "validation", "sequential problems, five for each number of rooms, band of objects and length", "sequential",
