@@ -94,6 +94,16 @@ def test_metrics_count_problems_and_episodes(run):
         assert 0 <= metrics.solves.sum() <= metrics.attempts.sum()
 
 
+def test_episodes_that_a_small_pool_repeats_are_counted(monkeypatch):
+    """Seven episodes of one step with three problems: the last four meet a problem again."""
+    assert int(history("dr", 1)[0][2].repeats) == 0
+    monkeypatch.setattr(toys, "STEP_LIMIT", 1)
+    plan = CONFIGS["dr"].plan(NUM_ENVS)
+    made = Trainer(teacher_of(CONFIGS["dr"], toys.supply(plan)), plan, SCORES["constant"], **toys.student(plan.pool))
+    _, metrics = made.step(made.init(jax.random.key(0)))
+    assert (int(metrics.repeats), int(metrics.attempts.sum())) == (4 * NUM_ENVS, 7 * NUM_ENVS)
+
+
 def test_trivial_problems_never_enter(run):
     name, seen = run
     buffer = trainer(name).teacher.memory(seen[-1][1].teacher)

@@ -108,9 +108,10 @@ def _label(label: Label, vocabulary: Vocabulary) -> frozenset[int]:
     ids = set()
     for proposition in [label] if isinstance(label, str) else label:
         if isinstance(proposition, str):
-            if proposition not in vocabulary.ids:
+            found = vocabulary.find(proposition)
+            if found is None:
                 raise AtlasError(f"'{proposition}' is not a proposition{nearest(proposition, vocabulary.ids)}")
-            ids.add(vocabulary.ids[proposition])
+            ids.add(found)
         elif 0 <= proposition < len(vocabulary.names):
             ids.add(int(proposition))
         else:

@@ -63,6 +63,13 @@ def pick_member(u: Float[Array, ""], words: UInt32[Array, "words"]) -> Int[Array
     return jnp.where(jnp.any(words != 0), pick_bit(u, words), -1)
 
 
+def pick_weighted(u: Float[Array, ""], words: UInt32[Array, "words"], weights: Float32[Array, "n"]) -> Int[Array, ""]:
+    """A member of a bit set of numbers below n, in proportion to its weight; -1 if none has any."""
+    ends = jnp.cumsum(jnp.where(contains(words, jnp.arange(weights.shape[0])), weights, 0.0))
+    chosen = jnp.minimum(jnp.sum(ends <= u * ends[-1]), weights.shape[0] - 1)
+    return jnp.where(ends[-1] > 0, chosen, -1)
+
+
 def contains(words: UInt32[Array, "words"], member: Int[Array, "..."]) -> Bool[Array, "..."]:
     """Which of some numbers are in a bit set."""
     return (words[member // WORD] >> (member % WORD).astype(jnp.uint32)) & 1 == 1

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("train", "go on with a run that was stopped"),
     "sweep": ("sweep", "many runs from one file: presets, seeds and settings"),
     "eval": ("evaluate", "how good trained policies are on a set of problems, and where they fail"),
+    "compare": ("evaluate", "two policies on one set: what changed, and how sure that is"),
     "report": ("report", "one page about one or several runs: curves, tables, curriculum, episodes"),
     "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
     "sample": ("problems", "draw problems or levels, and show or write them"),

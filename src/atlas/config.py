@@ -4,7 +4,9 @@
 before any tracing with a sentence that names the key, the value and what is allowed.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import ClassVar, Final, Literal
 
 from atlas.domains import default_settings
@@ -46,12 +48,35 @@ class TaskConfig(Settings):
     """Machines of a hierarchical task, the root included; those that no edge happens to call are dropped."""
     structure: Literal["sequential", "dag", "cyclic"] = "dag"
     """How each machine of a hierarchical task is walked."""
+    matrix_power: float = setting(1.0, at_least=0.0)
+    """The weights of steps in a `dag` or `cyclic` machine are uniform numbers to this power: 0 makes all steps equally
+    likely, large values leave few that are taken."""
+    matrix_reach: float = setting(1.0, above=0.0, at_most=4.0)
+    """… times this for each further state ahead: below 1 prefers the next states (long ways), above 1 shortcuts."""
+    prior: tuple[str, ...] = ()
+    """Weights of propositions when tasks are sampled, as `PATTERN=NUMBER` with shell patterns over their names, e.g.
+    `front_*=3`; the last that fits counts, and those that none fits weigh 1. Edits do not use it."""
+    partitions: tuple[float, ...] = setting((), at_least=0.0)
+    """Weights of hierarchies in which 1, 2, … machines - 1 machines may call others (the summands of the partition):
+    the first are flat, the last deep. None: all partitions alike."""
+    call_weight: float = setting(1.0, at_least=0.0)
+    """Weight of each call that an edge of a hierarchy may make, where making none weighs 1."""
     reward: Reward = "sparse"
     """1 into acceptance; 1 for each move to a new state; or shaped by the distance to acceptance."""
 
     def check(self) -> None:
         limit = f"at most tasks.max_length = {self.max_length} is needed"
         require(self.min_length <= self.max_length, self.key("min_length"), self.min_length, limit)
+        for one in self.prior:
+            pattern, _, number = one.rpartition("=")
+            with suppress(ValueError):
+                if pattern and 0.0 <= float(number) < inf:
+                    continue
+            require(False, self.key("prior"), one, "PATTERN=NUMBER is needed, with a number of at least 0: front_*=3")
+        if self.partitions:
+            needed = f"{self.machines - 1} weights are needed (tasks.machines - 1), not all 0"
+            fits = len(self.partitions) == self.machines - 1 and any(self.partitions)
+            require(fits, self.key("partitions"), self.partitions, needed)
 
 
 @dataclass(frozen=True, kw_only=True)

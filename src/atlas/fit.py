@@ -141,6 +141,8 @@ def _record(trainer: Trainer, moment: Moment, metrics: Metrics, took: float, con
         "score": by_kind(metrics.score, metrics.problems),
         "trivial": by_kind(metrics.trivial, metrics.problems),
     }
+    if trainer.plan.pool > 1 and (episodes := int(metrics.attempts.sum())):
+        record["repeats"] = int(metrics.repeats) / episodes
     if metrics.trained:
         record["losses"] = {name: float(value) / int(metrics.trained) for name, value in vars(metrics.losses).items()}
     memory = trainer.teacher.memory(moment.state.teacher)

@@ -58,6 +58,9 @@ class Metrics(Struct):
     attempts: Int32[Array, "kinds"]
     """Finished episodes."""
     solves: Int32[Array, "kinds"]
+    repeats: Int32[Array, ""]
+    """Finished episodes on a problem that its environment had played before in the same rollout, though it has a pool
+    of several: the pool was too small."""
     score: Float32[Array, "kinds"]
     trained: Int32[Array, ""]
     """Iterations with an update: the number to divide losses by."""
@@ -128,7 +131,11 @@ class Trainer:
 
         teacher, proposal = _either(train, propose)
         play = self.play(key_play, state.params, proposal.problems, state.resume)
-        if self.plan.pool > 1:  # only the first problem of each pool is assessed: teachers with pools keep no scores
+        repeats = jnp.int32(0)
+        if self.plan.pool > 1:
+            episodes = jnp.sum(play.played.done, axis=0, dtype=jnp.int32)
+            repeats = jnp.sum(jnp.maximum(episodes - self.plan.pool, 0))
+            # Only the first problem of each pool is assessed: teachers with pools keep no scores.
             proposal = jax.tree.map(lambda x: x[:: self.plan.pool] if x.ndim else x, proposal)
         outcome = assess(self.score, play.played, play.trivial, play.partial, proposal)
         outcome = self._constrained(outcome, "partial")
@@ -141,7 +148,7 @@ class Trainer:
             iterations=state.iterations + 1,
             trained=state.trained + train,
         )
-        return after, _measure(after.iterations, proposal, outcome, losses, train)
+        return after, _measure(after.iterations, proposal, outcome, repeats, losses, train)
 
     def _constrained(self, told: Any, *rows: str) -> Any:
         """Shard some fields of a proposal or an outcome by rows, and replicate the others: every device needs what
@@ -168,6 +175,7 @@ class Trainer:
             trivial=zeros,
             attempts=zeros,
             solves=zeros,
+            repeats=jnp.int32(0),
             score=jnp.zeros(len(KINDS)),
             trained=jnp.int32(0),
             losses=self.no_losses,
@@ -225,7 +233,12 @@ def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any
 
 
 def _measure(
-    iteration: Int32[Array, ""], proposal: Proposal, outcome: Outcome, losses: Any, train: bool | Bool[Array, ""]
+    iteration: Int32[Array, ""],
+    proposal: Proposal,
+    outcome: Outcome,
+    repeats: Int32[Array, ""],
+    losses: Any,
+    train: bool | Bool[Array, ""],
 ) -> Metrics:
     finite = jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in jax.tree.leaves(losses)]))
     here = jnp.arange(len(KINDS)) == proposal.kind
@@ -239,6 +252,7 @@ def _measure(
         trivial=total(outcome.trivial),
         attempts=total(outcome.attempts),
         solves=total(outcome.solves),
+        repeats=repeats,
         score=jnp.where(here, jnp.sum(outcome.score), 0.0),
         trained=jnp.asarray(train, jnp.int32),
         losses=losses,

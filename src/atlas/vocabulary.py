@@ -22,7 +22,7 @@ class Vocabulary:
     commands: dict[str, int]
     """More ways to say it: words in lower case without articles -> id, e.g. `open blue door`. Includes `phrases`."""
     synonyms: dict[str, str]
-    """Words to replace before looking a command up, e.g. `box` -> `square`, `grey` -> `gray`."""
+    """Words that are read as others, in commands and in names of propositions: `box` -> `square`, `grey` -> `gray`."""
     features: np.ndarray
     """`float32[props, groups, codes]`: rows of binary codes for the literal embedding. Group 0 is the location, the
     others describe one object each (all zero if absent); codes of the location are padded with zeros."""
@@ -36,3 +36,7 @@ class Vocabulary:
     """Verbs of `commands` for what goes on: `while carrying a key` is better than `while picking up a key`."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""
+
+    def find(self, name: str) -> int | None:
+        """The id of the proposition that a name in a text stands for, synonyms understood; None if there is none."""
+        return self.ids.get("_".join(self.synonyms.get(word, word) for word in name.split("_")))

@@ -5,10 +5,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from atlas.cli import main
-from atlas.evaluation.results import read_evaluation
+from atlas.evaluation.play import Attempts
+from atlas.evaluation.results import Terms, evaluation, print_evaluation, read_evaluation
+from atlas.evaluation.sets import ProblemSet, open_set
+from atlas.runs.checkpoints import Policy, load_policy
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]
@@ -81,6 +85,68 @@ def test_what_people_see(made: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert words in out
 
 
+def attempts_at(made: Path, count: int, trivial: list[int]) -> tuple[ProblemSet, Policy, Attempts]:
+    """A set, a policy and attempts that nobody made: problem n is solved in n of 5 of them, trivial ones always."""
+    chosen = open_set(str(made / "set.yaml"))
+    solved = np.arange(count)[None] % 5 < np.arange(5)[:, None]
+    flags = np.isin(np.arange(5), trivial)
+    solved |= flags[:, None]
+    played = Attempts(
+        solved=solved,
+        timed_out=~solved,
+        steps=np.full((5, count), 3),
+        place=np.zeros((5, count, 2), int),
+        trivial=flags,
+    )
+    return chosen, load_policy(made / "one"), played
+
+
+def test_trivial_problems_count_as_solved_and_are_left_out_of_cvar(
+    made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen, policy, played = attempts_at(made, 20, [1])
+    content = evaluation(chosen, [3] * 5, Terms(20, False, 0, 9), [(policy, played)])
+    (run,) = content["runs"]
+    assert [row["trivial"] for row in run["problems"]] == [False, True, False, False, False]
+    assert run["problems"][1]["rate"] == 1
+    assert run["trivial"] == content["together"]["trivial"] == 1
+    assert run["mean"] == pytest.approx((0 + 1 + 0.4 + 0.6 + 0.8) / 5)
+    assert run["cvar"][-1]["value"] == pytest.approx((0 + 0.4 + 0.6 + 0.8) / 4)
+    print_evaluation(content, True, [])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "1 of 5 problems is trivial" in out
+    assert "CVaR, ranked by 10 attempts a problem, mean of the 10 others" in out
+    json.dumps(content, allow_nan=False)
+
+
+def test_nothing_but_trivial_problems(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen, policy, played = attempts_at(made, 20, [0, 1, 2, 3, 4])
+    content = evaluation(chosen, [0] * 5, Terms(20, False, 0, 9), [(policy, played)])
+    assert content["together"]["mean"] == {"value": 1.0, "low": None, "high": None}
+    assert content["together"]["cvar"] == content["runs"][0]["cvar"] == []
+    print_evaluation(content, False, [])
+    assert "worst 10 %" in capsys.readouterr().out
+
+
+def test_greedy_attempts_are_one_and_kept_apart(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten equal attempts counted as independent, and were written over the sampled evaluation."""
+    problems, one = str(made / "set.yaml"), made / "one"
+    sampled = one / "evaluations" / "set.json"
+    sampled.parent.mkdir(exist_ok=True)
+    before = sampled.read_text() if sampled.exists() else None
+    arguments = ["eval", str(one), "--problems", problems, "--step-limit", "9", "--greedy"]
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["set"]["attempts"] == 1
+    assert found["together"]["interval"] == "problems drawn again"
+    assert found["together"]["cvar"] == []
+    assert {row["low"] for row in found["runs"][0]["problems"]} == {None}
+    assert read_evaluation(one / "evaluations" / "set-greedy.json")["runs"] == found["runs"]
+    assert (sampled.read_text() if sampled.exists() else None) == before
+    assert main([*arguments, "--attempts", "10"]) == 2
+    assert "are all the same" in capsys.readouterr().err
+
+
 def test_over_time(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [str(made / "one"), "--problems", str(made / "set.yaml"), "--step-limit", "9", "--over-time"]
     assert main(["eval", *arguments]) == 0
@@ -101,7 +167,7 @@ def test_bad_input_is_a_sentence(made: Path, tmp_path: Path, capsys: pytest.Capt
     assert "no policy was given" in complaint([], capsys)
     assert "does not exist" in complaint([str(tmp_path / "nowhere")], capsys)
     assert "holds no run" in complaint([str(tmp_path), "--problems", problems], capsys)
-    assert "attempts = 0" in complaint([one, "--problems", problems, "--attempts", "0"], capsys)
+    assert "--attempts 0" in complaint([one, "--problems", problems, "--attempts", "0"], capsys)
     assert "neither a file or folder nor the name" in complaint([one, "--problems", "hend.x"], capsys)
     bare = Path(shutil.copytree(made / "one", tmp_path / "bare"))
     (bare / "config.yaml").unlink()

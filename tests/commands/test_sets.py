@@ -24,7 +24,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sets", "list", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(row["name"], row["problems"]) for row in found] == [
-        ("hand", 150), ("cvar-sequential", 10_000), ("cvar-dag", 10_000), ("validation", 300)
+        ("hand", 150), ("cvar-sequential", 10_000), ("cvar-dag", 10_000), ("cvar-paper-dag", 10_000),
+        ("validation", 300)
     ]  # fmt: skip
     assert main(["sets", "list"]) == 0
     assert "validation" in capsys.readouterr().out

@@ -2,12 +2,19 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from PIL import Image
 
 import atlas
+from atlas.api import settings
 from atlas.cli import main
+from atlas.domains import domain_of
+from atlas.evaluation import solvable
+from atlas.evaluation.sets import one_by_one
+from atlas.tasks.packed import count_states
 
 SET = """
 name: fetch
@@ -103,9 +110,77 @@ def test_sampled_problems_are_counted_in_fractions(capsys: pytest.CaptureFixture
     assert f"{100 * told['share_proven']:5.1f} %  solvable, with a plan" in capsys.readouterr().out
 
 
+def test_shares_over_batches(capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["solve", "--sampled", "24", "--pairing", "level", "--rooms", "1", "2", "--no-proofs"]
+    shares = []
+    for seed in ("3", "4"):
+        assert main([*ask, "--seed", seed, "--json"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert "share_proven" not in told
+        shares.append(told["share_relaxed"])
+    assert main([*ask, "--seed", "3", "--batches", "2", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["batches"] == 2
+    assert told["share_relaxed"] == pytest.approx(np.mean(shares))
+    assert told["share_relaxed_sd"] == pytest.approx(np.std(shares, ddof=1))
+    assert main([*ask, "--seed", "3", "--batches", "2"]) == 0
+    mean, deviation = (f"{100 * told[key]:.1f}" for key in ("share_relaxed", "share_relaxed_sd"))
+    assert f"{mean} ± {deviation} %  solvable by the paper's check" in capsys.readouterr().out
+
+
+def test_shares_by_cell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(solvable, "DRAWN", 2048)
+    ask = ["solve", "--sampled", "40", "--batches", "2", "--no-proofs", "--pairing", "level", "--rooms", "1", "2"]
+    assert main([*ask, "--length", "1", "3", "--objects", "few", "many", "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    kinds = [(cell["rooms"], cell["objects"], cell["length"]) for cell in cells]
+    assert kinds == [(rooms, band, length) for rooms in (1, 2) for band in ("few", "many") for length in (1, 3)]
+    for cell in cells:
+        if cell["rooms"] == 1:
+            assert (cell["share_relaxed"], cell["share_relaxed_sd"]) == (1.0, 0.0)  # no door can be in the way
+        else:
+            assert 0.5 < cell["share_relaxed"] < 1
+
+
+def test_cells_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvable, "DRAWN", 2048)
+    seen = []
+    domain = SimpleNamespace(screen_many=lambda batch: seen.append(batch) or np.ones(len(batch.level.rooms), bool))
+    monkeypatch.setattr(solvable, "surface_of", lambda name: domain)
+    config, cells = solvable.cells_of(settings("level", "sequential", (1, 2)), [1, 3], ["few", "many"])
+    assert (config.tasks.min_length, config.tasks.max_length) == (1, 3)
+    chosen = solvable.Cell(2, "many", 3)
+    assert chosen in cells
+    (row,) = solvable.shares(config, [chosen], 30, 2, 0)
+    assert row["share_relaxed"] == 1
+    problems = [problem for batch in seen for problem in one_by_one(batch)]
+    assert len(problems) == 60
+    for problem in problems:
+        measured = domain_of(config.domain).measure(problem.level)
+        assert int(measured["rooms"]) == 2
+        assert 8 <= int(measured["objects"]) <= 10
+        assert int(count_states(problem.task)) == 4
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["--length", "1", "--tasks", "dag"], "--length needs --tasks sequential"),
+        (["--objects", "fev"], "--objects fev is not known; did you mean few?"),
+        (["--objects", "few", "--rooms", "9"], "--objects few says nothing of 9 rooms"),
+        (["--length", "0"], "tasks.min_length = 0"),
+        (["--batches", "0"], "--batches 0 is not possible"),
+    ],
+)
+def test_cells_that_there_are_not(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", "--sampled", "4", "--no-proofs", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["{}", "--no-proofs"], "--no-proofs is for drawn problems"),
         ([], "give either a file or set of problems, or --sampled N"),
         (["{}", "--sampled", "4"], "give either"),
         (["{}", "--film", "x.gif"], "holds 3 problems; choose one"),

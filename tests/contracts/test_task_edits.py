@@ -2,11 +2,13 @@
 true."""
 
 import functools
+from collections import Counter
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.tasks.edits import task_edits
@@ -115,6 +117,29 @@ def test_new_propositions_do_not_contradict_their_siblings(kind):
         others = [p for p in others if p >= 0 and p != new]
         assert not implies[new, others].any()
         assert not implies[others, new].any()
+
+
+@pytest.mark.parametrize(
+    ("edges", "places"),
+    [
+        ([(0, 1, [1]), (1, 2, [2]), (2, 3, [3]), (3, ACCEPT, [4])], 5),
+        ([(0, 1, [1, -2]), (0, 2, [2, -1]), (1, 2, [3]), (2, ACCEPT, [4])], 5),
+    ],
+    ids=["sequence", "dag"],
+)
+def test_a_state_is_added_at_a_uniform_place(edges, places):
+    """The end of a sequence got more than its share: it was split there or lengthened, which is the same."""
+    count = 5000
+    task = jax.tree.map(lambda x: jnp.asarray(x)[0], stack([flat_task(edges)], TaskSize(1, 6, 2, 2)))
+    apply = jax.jit(jax.vmap(TABLE[1].apply, (0, None)))
+    after, arguments = jax.device_get(apply(jax.random.split(jax.random.key(5), count), task))
+    found = []
+    for target, (at, where, _) in zip(after.target[:, 0], arguments, strict=True):
+        # The edge that leads to the new state; there is none where it is the first.
+        found.append(tuple(np.argwhere(target == at)[0].tolist()) if where else "start")
+    counts = np.array(list(Counter(found).values()))
+    assert len(counts) == places
+    assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
 
 def test_sequences_stay_sequences():

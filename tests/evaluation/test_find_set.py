@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from atlas.api import sample_batch, settings
+from atlas.domains.minigrid.presets import PRESETS
 from atlas.errors import AtlasError
 from atlas.evaluation import sets
 from atlas.evaluation.sets import (
@@ -73,7 +74,7 @@ def test_no_problems_and_no_such_set(tmp_path: Path) -> None:
         open_set(str(tmp_path))
     with pytest.raises(AtlasError, match="did you mean cvar-dag"):
         open_set("cvar-dgg")
-    with pytest.raises(AtlasError, match="sets are called hand, cvar-sequential, cvar-dag, validation"):
+    with pytest.raises(AtlasError, match="sets are called hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation"):
         open_set("nowhere.yaml")
 
 
@@ -81,6 +82,23 @@ def test_a_runs_own_problems_bring_their_step_limit(tmp_path: Path) -> None:
     batch = sample_batch(settings("level", "sequential", (1,)), 3, 0)
     save_bulk(batch, tmp_path / "held_out.npz", {"domain": {"step_limit": 77}}, 0)
     assert open_set(str(tmp_path / "held_out.npz")).step_limit == 77
+
+
+def test_sets_are_drawn_as_the_presets_that_they_are_for_train() -> None:
+    made = recipes()
+    for name, preset in (("cvar-dag", "paper-dag-plr"), ("cvar-paper-dag", "paper-own-dag-plr")):
+        assert made[name].config.tasks == PRESETS[preset].config.tasks
+    assert made["cvar-sequential"].config.tasks == PRESETS["paper-plr"].config.tasks
+
+
+def test_an_earlier_set_of_a_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [*recipes()["cvar-dag"].retired] == ["36b94148153d6d8e74570bc4fa129e4951e4ff95416e70f70b7cc3f17370685e"]
+    batch = sample_batch(settings("level", "sequential", (1,)), 3, 0)
+    save_bulk(batch, tmp_path / "old.npz", {}, 0)
+    old = replace(TINY, retired={fingerprint(one_by_one(batch)): "it was drawn otherwise"})
+    monkeypatch.setattr(sets, "named_sets", lambda: {"validation": old})
+    with pytest.raises(AtlasError, match=r"old\.npz is an earlier set called 'validation': it was drawn otherwise"):
+        open_set(str(tmp_path / "old.npz"))
 
 
 def test_a_named_set_is_built_once_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from atlas.evaluation import held_out as module
 from atlas.evaluation.held_out import Exam, held_out
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.problem_files import load
+from atlas.runs.store import load_bulk, save_bulk
 
 PER_SIZE = 9
 CONFIG = dataclasses.replace(
@@ -97,6 +98,16 @@ def test_other_settings_need_other_problems(counted, tmp_path):
     module.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
     module.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
     assert counted == [1, 1]
+
+
+def test_problems_that_were_kept_before_there_was_a_setting_are_still_the_same(counted, tmp_path):
+    path = tmp_path / "a" / "held_out.npz"
+    module.obtain(path, CONFIG)
+    kept = load_bulk(path)
+    for name in ("prior", "call_weight"):
+        del kept.settings["tasks"][name]
+    save_bulk(kept.problems, path, kept.settings, kept.seed, kept.names, kept.tags)
+    module.read(path, CONFIG)
 
 
 def test_a_damaged_file_is_made_again(counted, tmp_path, chosen):

@@ -11,12 +11,15 @@ import pytest
 
 import atlas
 from atlas.api import sample
+from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import ACTIONS
 from atlas.domains.minigrid.solver.prove import solve_many
+from atlas.domains.minigrid.text import parse_level
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Evaluator, Turn, attempt
 from atlas.student.network import Observation, sample_action
-from atlas.tasks.machine import outcome
+from atlas.tasks.machine import ACCEPT, flat_task, outcome
+from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
 from students import problems as easy_problems
 from students import student
@@ -42,6 +45,12 @@ def some() -> list[Any]:
     drawn = sample(40, pairing="level", seed=4)
     solutions = solve_many(drawn, bound=False)
     return [(problem, found.plan) for problem, found in zip(drawn, solutions, strict=True) if found.plan][:24]
+
+
+def done_already() -> Any:
+    """A problem that its first label completes."""
+    task = flat_task([(0, ACCEPT, [VOCABULARY.ids["front_ball_red"] + 1], 1.0)])
+    return Problem(level=parse_level("##or##\n##^.##"), task=task)
 
 
 @cache
@@ -71,13 +80,17 @@ def test_the_provers_plans_solve_everything_in_as_many_steps() -> None:
 
 def test_who_does_nothing_solves_nothing() -> None:
     """Putting down with empty hands changes nothing; each attempt takes all the time there is."""
-    problems, _ = zip(*some(), strict=True)
+    problems = [*(problem for problem, _ in some()), done_already()]
     idle = np.full((len(problems), 1), ACTIONS.index("put_down"), np.int32)
     trials = Evaluator(problems, attempts=2, step_limit=LIMIT, lanes=10)
     found = trials.of_actor(Scripted(), lambda batch: idle[batch.numbers])
-    assert not found.solved.any()
-    assert (found.steps == LIMIT).all()
-    assert found.timed_out.all()
+    assert not found.solved[:-1].any()
+    assert (found.steps[:-1] == LIMIT).all()
+    assert found.timed_out[:-1].all()
+    # What the first label completes is solved, though nobody did anything, and marked.
+    assert found.trivial.tolist() == [False] * (len(problems) - 1) + [True]
+    assert found.solved[-1].all()
+    assert (found.steps[-1] == 0).all()
 
 
 def test_plans_that_work_for_some_problems_give_rates_of_one_and_zero() -> None:
@@ -128,6 +141,8 @@ def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, bool, int,
     table = one.embed(params, jax.random.fold_in(key_noise, number)[None], graph)
     key = jax.random.fold_in(jax.random.fold_in(key_act, number), turn)
     state, hidden, previous = world.reset(problem), one.initial_hidden(1), jnp.zeros(1, jnp.uint8)
+    if int(world.formalism.outcome(problem.task, state.task)) == ACCEPTED:
+        return True, False, 0, int(state.task)
     for time in range(LIMIT):
         seen = Observation(
             view=world.domain.view(state.domain)[None],
@@ -150,7 +165,7 @@ def test_flat_tasks_and_hierarchies_in_one_set() -> None:
     flat = small()[:2]
     found = attempt(*tiny(), [nested[0], flat[0], nested[1], flat[1]], attempts=2, step_limit=LIMIT, lanes=3)
     assert found.steps.shape == (4, 2)
-    assert ((found.steps >= 1) & (found.steps <= LIMIT)).all()
+    assert (((found.steps >= 1) | found.trivial[:, None]) & (found.steps <= LIMIT)).all()
     for problem, places in zip((nested[0], flat[0], nested[1], flat[1]), found.place, strict=True):
         machines, states = problem.task.outcome.shape
         assert (places < (machines, states)).all()

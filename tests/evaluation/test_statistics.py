@@ -13,7 +13,9 @@ from atlas.evaluation.statistics import (
     bootstrap,
     cvar,
     cvar_over_runs,
+    cvar_protocol,
     drawn_again,
+    interval,
     iqm,
     resampled,
     wilson,
@@ -67,11 +69,28 @@ def test_bootstrap_draws_runs_within_each_problem() -> None:
             assert {*again[:, problem]} <= {*x[:, problem]}
 
 
-def test_runs_that_agree_leave_no_doubt_and_problems_add_none() -> None:
-    """Strata: problems differ, runs do not, so the interval is a point."""
+def test_runs_that_agree_tell_nothing_of_other_runs() -> None:
+    """Strata: problems differ, runs do not; an interval of no width would claim what nobody knows."""
     x = np.tile([0.0, 0.3, 1.0, 0.8], (5, 1))
     for found in bootstrap(STATISTICS, x, attempts=10, times=100).values():
-        assert found.low == pytest.approx(found.value) == pytest.approx(found.high)
+        assert (found.low, found.high) == (None, None)
+
+
+@given(
+    some.arrays(np.int64, st.tuples(st.integers(1, 4), st.integers(1, 12)), elements=st.integers(0, 6)),
+    st.integers(0, 3),
+)
+def test_every_interval_holds_its_value_and_has_a_width(solved: np.ndarray, seed: int) -> None:
+    for found in bootstrap(STATISTICS, solved / 6, attempts=6, seed=seed, times=60).values():
+        if found.low is not None and found.high is not None:
+            assert 0 <= found.low <= found.value <= found.high <= 1
+            assert found.low < found.high
+
+
+def test_an_interval_is_moved_to_its_value() -> None:
+    """Draws of a biased statistic lie beside the value: 52 of 100 points of a CVaR curve lay outside of theirs."""
+    found = interval(0.5, np.array([0.6, 0.7, 0.8] * 100))
+    assert (found.low, found.high) == pytest.approx((0.4, 0.6))
 
 
 def test_of_one_run_the_attempts_are_drawn_again() -> None:
@@ -129,6 +148,66 @@ def test_cvar_by_hand() -> None:
     assert cvar(attempts, (50,)) == pytest.approx([0.5])
     with pytest.raises(ValueError, match="two attempts"):
         cvar(attempts[:, :1])
+
+
+def plain_cvar(attempts: list[list[int]], alpha: float, ranked_by: int) -> float:
+    """The paper's protocol in plain words: rank by the first attempts, average the others of the worst problems."""
+    rows = [(sum(row[:ranked_by]), sum(row[ranked_by:]) / (len(row) - ranked_by)) for row in attempts]
+    wanted, total = alpha / 100 * len(rows), 0.0
+    left = wanted
+    for rank in sorted({rank for rank, _ in rows}):
+        same = [rate for other, rate in rows if other == rank]
+        taken = min(left, len(same))
+        total, left = total + taken * sum(same) / len(same), left - taken
+    return total / wanted
+
+
+@given(some.arrays(bool, st.tuples(st.integers(1, 12), st.sampled_from([2, 4, 20]))), st.sampled_from([1, 10, 37, 100]))
+def test_cvar_is_what_a_plain_twin_says(attempts: np.ndarray, alpha: int) -> None:
+    half = attempts.shape[1] // 2
+    swapped = np.concatenate([attempts[:, half:], attempts[:, :half]], axis=1)
+    twin = [plain_cvar(both.astype(int).tolist(), alpha, half) for both in (attempts, swapped)]
+    assert cvar(attempts, (alpha,)) == pytest.approx([sum(twin) / 2])
+
+
+def simulated(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Attempts of a policy whose rates are known: most problems are solved, some hardly ever."""
+    return rng.random((len(TRUE_RATES), count)) < TRUE_RATES[:, None]
+
+
+TRUE_RATES = np.random.default_rng(7).beta(0.45, 0.2, 10_000)
+WORST = (1, 2, 5, 10)
+
+
+def test_cvar_on_a_policy_whose_rates_are_known() -> None:
+    """Ranked by 10 the worst are nearer to the truth than ranked by 5, and as the authors' one-way protocol has it."""
+    rng = np.random.default_rng(3)
+    truth = np.array([np.sort(TRUE_RATES)[: 100 * alpha].mean() for alpha in WORST])
+    attempts = [simulated(rng, 20) for _ in range(4)]
+    by_ten = np.mean([cvar(one, WORST) for one in attempts], axis=0)
+    by_five = np.mean([cvar(one[:, :10], WORST) for one in attempts], axis=0)
+    theirs = np.mean([[plain_cvar(one.astype(int).tolist(), alpha, 10) for alpha in WORST] for one in attempts], axis=0)
+    assert by_ten == pytest.approx(theirs, abs=0.004)
+    assert (truth < by_ten).all()
+    assert (by_ten < by_five).all()
+    assert (by_ten - truth < 0.65 * (by_five - truth)).all()
+
+
+def test_the_interval_of_one_runs_cvar_holds_what_other_attempts_give() -> None:
+    rng = np.random.default_rng(4)
+    few = TRUE_RATES[:1000, None]
+    curves = [cvar_over_runs(rng.random((1, 1000, 20)) < few[None]) for _ in range(200)]
+    expected = np.mean([[point.value for point in curve] for curve in curves], axis=0)
+    inside = np.array([[p.low <= e <= p.high for p, e in zip(c, expected, strict=True)] for c in curves])  # type: ignore[operator]
+    assert inside.mean(axis=0).min() > 0.9
+    for curve in curves[:5]:
+        assert all(0 <= p.low <= p.value <= p.high <= 1 and p.low < p.high for p in curve)  # type: ignore[operator]
+
+
+def test_the_protocol_in_words() -> None:
+    assert cvar_protocol(20) == "ranked by 10 attempts a problem, mean of the 10 others, and the other way round"
+    assert "ranked by 2 attempts a problem, mean of the 3 others" in cvar_protocol(5)
+    assert "the paper's 10 + 10" in cvar_protocol(5)
 
 
 def test_cvar_over_runs() -> None:

@@ -1,5 +1,6 @@
 """Problem files: what is written is read, in our formats and the authors', and mistakes are told with their place."""
 
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -234,6 +235,40 @@ def test_an_authors_level_without_its_task_is_told(tmp_path: Path) -> None:
     (root / "hrms" / "alpha.yaml").unlink()
     with pytest.raises(AtlasError, match=r"alpha\.yaml: its task .* does not exist"):
         load(root)
+
+
+AUTHORS_GREY_TASK = """
+alphabet: [carrying_key_grey, front_ball_red, next_ball_red_door_grey_open, front_square_grey]
+root: m0
+transitions:
+  m0:
+    u0: {u1: {reward: 0.0, edges: [{call: m1, formula: [carrying_key_grey]}, {call: m2, formula: [front_ball_red]}]}}
+    u1: {u2: {reward: 0.0, edges: [{call: leaf, formula: [front_square_grey, -next_ball_red_door_grey_open]}]}}
+    u2: {uA: {reward: 1.0, edges: [{call: leaf, formula: [front_square_grey]}]}}
+  m1:
+    u0: {u1: {reward: 0.0, edges: [{call: leaf, formula: [front_ball_red]}]}}
+    u1: {uA: {reward: 0.0, edges: [{call: leaf, formula: [front_ball_red]}]}}
+  m2:
+    u0: {u1: {reward: 0.0, edges: [{call: leaf, formula: [front_ball]}]}}
+"""
+
+
+def test_an_authors_set_with_grey_pockets_calls_and_repeated_propositions(tmp_path: Path) -> None:
+    """It was refused for its spelling and for a machine that the root can do without; notes came by the hundred."""
+    pocket = "obj_pocket: |-\n  k\ncol_pocket: |-\n  #\n"
+    for name in ("alpha", "beta", "gamma"):
+        drawing = AUTHORS_LEVEL[: AUTHORS_LEVEL.index("obj_pocket")]
+        write(tmp_path / "levels" / f"{name}.yaml", drawing + pocket)
+        write(tmp_path / "hrms" / f"{name}.yaml", AUTHORS_GREY_TASK)
+    with pytest.warns(TaskWarning) as told:
+        problems = load(tmp_path)
+    assert len(told) == 1
+    assert re.search(r"\d+ notes on tasks that others wrote; `atlas lint` lists them", str(told[0].message))
+    assert [problem.name for problem in problems] == ["alpha", "beta", "gamma"]
+    assert grid.cell_name(int(problems[0].level.carrying)) == "key_gray"
+    labels = [["carrying_key_grey", "front_ball_red"], ["front_ball_red"], ["front_square_gray"], ["front_square_grey"]]
+    assert [record.state for record in atlas.follow(problems[0], labels)] == ["u1", "u1", "u2", "uA"]
+    assert [record.machine for record in atlas.follow(problems[0], labels)] == ["m1", "m0", "m0", "m0"]
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,11 @@ def edge(formula, call="leaf"):
     return {"reward": 0, "edges": [{"call": call, "formula": formula}]}
 
 
+def stuck(root, **others):
+    """A task with a machine m1 that can never accept."""
+    return {"transitions": {"m0": root, "m1": {"u0": {"u1": edge(["front_key"])}}, **others}}
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -136,6 +141,8 @@ def edge(formula, call="leaf"):
         ({"transitions": {"m0": {"u0": {"uA": edge([], "m1")}}}}, "m1 is called, but not described"),
         ({"transitions": {"m0": {"u0": {"uA": edge([], "m1")}}, "m1": {"u0": {"uA": edge([], "m1")}}}}, "cyclic"),
         ({"transitions": {"m0": {"u0": {"uA": edge([])}}}, "root": "m3"}, "root: there is no machine m3; there are m0"),
+        (stuck({"u0": {"uA": edge(["front_ball"], "m1")}}), "m1: no path leads from u0 to uA"),
+        (stuck({"u0": {"uA": edge(["front_ball"], "m2")}}, m2={"u0": {"uA": edge([], "m1")}}), "m1: no path leads"),
         ({"transitions": {"m0": {"u0": {"uA": {"edges": []}}}}}, "'edges' must be a list"),
         ({"transitions": {"m0": {"u0": {"uA": {"edge": [{}]}}}}}, "'edge' is not known here; did you mean edges?"),
         ({"transitions": {"m0": {"u0": {"uA": {"reward": "x", "edges": [{}]}}}}}, "the reward 'x' is no number"),
@@ -145,6 +152,23 @@ def test_mistakes_are_named_with_their_place(value, message):
     with pytest.raises(AtlasError) as error:
         parse_task(value, MINIGRID)
     assert message in str(error.value)
+
+
+def test_a_machine_that_never_accepts_is_a_note_where_the_root_can_do_without_it():
+    """It was refused even where no path of the root needs it."""
+    around = {"u0": {"u1": edge(["front_ball"], "m1"), "uA": edge(["front_square"])}}
+    for value in (stuck(around), stuck({"u0": {"uA": edge(["front_ball"])}})):
+        with pytest.warns(TaskWarning, match="m1: no path leads from u0 to uA, so a call of it never returns"):
+            task = parse_task(value, MINIGRID)
+        assert task.can_accept == {0}
+
+
+def test_synonyms_are_read_in_names_of_propositions():
+    read = [parse_task({"transitions": {"u0": {"uA": [f"next_ball_{c}_door_{c}_open", f"-front_key_{c}"]}}}, MINIGRID)
+            for c in ("grey", "gray")]  # fmt: skip
+    assert read[0] == read[1]
+    hoa = to_hoa(read[0], MINIGRID)
+    assert from_hoa(hoa.replace("gray", "grey"), MINIGRID) == from_hoa(hoa, MINIGRID)
 
 
 @pytest.mark.parametrize(

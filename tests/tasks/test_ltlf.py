@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 import warnings
 
 import pytest
@@ -119,8 +120,16 @@ def test_guards_are_readable():
     ],
 )
 def test_precedence(text, same):
-    ids = {"a": 0, "b": 1, "c": 2}
-    assert parse(text, ids) == parse(same, ids)
+    def formula(text):
+        for letter, name in zip("abc", FRUIT, strict=False):
+            text = re.sub(rf"\b{letter}\b", name, text)
+        return parse(text, VOCABULARY)
+
+    assert formula(text) == formula(same)
+
+
+def test_synonyms_stand_for_propositions():
+    assert parse("F actinidia", VOCABULARY) == parse("F kiwi", VOCABULARY)
 
 
 @pytest.mark.parametrize(

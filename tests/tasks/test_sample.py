@@ -114,6 +114,86 @@ def test_trees_of_machines_are_uniform_ordered_partitions():
     assert stats.chisquare(list(partitions.values())).pvalue > 0.001
 
 
+@pytest.mark.parametrize(("weights", "shares"), [((1, 0, 0), (1, 0, 0, 0)), ((1, 2, 4), (1, 2, 2, 4))])
+def test_trees_of_machines_follow_the_weights_of_their_partitions(weights, shares):
+    """Partitions of three by their number of summands: 3; 2 + 1 and 1 + 2; 1 + 1 + 1."""
+    keys = jax.random.split(jax.random.key(4), 4000)
+    parents = np.asarray(jax.jit(jax.vmap(lambda key: sample.sample_tree(key, 4, weights)))(keys))
+    found = collections.Counter(map(tuple, parents.tolist()))
+    counts = [found[tree] for tree in [(-1, 0, 0, 0), (-1, 0, 0, 1), (-1, 0, 1, 1), (-1, 0, 1, 2)]]
+    if 0 in shares:
+        assert counts == [4000, 0, 0, 0]
+    else:
+        assert stats.chisquare(counts, 4000 * np.array(shares) / sum(shares)).pvalue > 0.001
+
+
+def test_a_prior_weighs_propositions():
+    pick = sample.picker(("front_*=3", "carrying_*=0", "front_key*=0"), VOCABULARY)
+    task = jax.jit(jax.vmap(lambda key: sample.sample_sequence(key, jnp.ones(889, bool), 5, 5, SIZE, pick)))(
+        jax.random.split(jax.random.key(6), 2000)
+    )
+    counts = np.bincount(np.asarray(task.guard)[:, 0, :5, 0, 0].ravel() - 1, minlength=889)
+    weight = np.ones(889)
+    for number, name in enumerate(VOCABULARY.names):
+        if name.startswith("front_"):
+            weight[number] = 0 if name.startswith("front_key") else 3
+        elif name.startswith("carrying_"):
+            weight[number] = 0
+    assert not counts[weight == 0].any()
+    used = weight > 0
+    assert stats.chisquare(counts[used], counts.sum() * weight[used] / weight.sum()).pvalue > 0.001
+    assert sample.picker((), VOCABULARY) is pick_member
+
+
+def test_a_prior_that_leaves_nothing_of_a_mask_is_passed_over():
+    pick = sample.picker(("*=0", "front_ball=1"), VOCABULARY)
+    mask = jnp.zeros(889, bool).at[VOCABULARY.ids["carrying_key"]].set(True)
+    task = sample.sample_sequence(jax.random.key(0), mask, 1, 1, SIZE, pick)
+    assert int(task.guard[0, 0, 0, 0]) == VOCABULARY.ids["carrying_key"] + 1
+
+
+SIZE = SAMPLERS["sequential"](TaskConfig(), VOCABULARY)[1]
+
+
+@pytest.mark.parametrize("prior", ["front_bal=2", "*=0"])
+def test_a_prior_that_fits_nothing_is_refused(prior):
+    with pytest.raises(ConfigError, match=r"tasks\.prior"):
+        sample.picker((prior,), VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"prior": ("front_*",)}, {"prior": ("front_*=-1",)}, {"prior": ("=3",)}, {"prior": ("a=nan",)},
+            {"partitions": (1.0,)}, {"partitions": (0.0, 0.0)}, {"matrix_reach": 0.0}, {"call_weight": -1.0}]
+)  # fmt: skip
+def test_settings_of_samplers_are_checked(bad):
+    with pytest.raises(ConfigError, match=rf"tasks\.{next(iter(bad))} = "):
+        TaskConfig(**bad)
+
+
+def test_the_markov_matrix_can_be_shaped():
+    uniforms = jnp.asarray(np.random.default_rng(0).uniform(0.01, 1, (6, 6)), jnp.float32)
+    plain = np.asarray(sample.dag_matrix(uniforms))
+    assert sample.shaped(sample.dag_matrix, 1.0, 1.0) is sample.dag_matrix
+    squared = np.asarray(sample.shaped(sample.dag_matrix, 2.0, 0.5)(uniforms))
+    for u, v in zip(*np.triu_indices(6, 1), strict=True):
+        assert squared[u, v] == pytest.approx(plain[u, v] ** 2 * 0.5 ** (v - u - 1), rel=1e-5)
+    assert not np.tril(squared).any()
+    even = np.asarray(sample.shaped(sample.cyclic_matrix, 0.0, 1.0)(uniforms))
+    assert {*even[0, 1:5].tolist()} == {1.0}
+
+
+def test_calls_follow_their_weight():
+    def share(weight):
+        config = TaskConfig(sampler="hierarchical", machines=2, structure="sequential", call_weight=weight)
+        draw, _ = SAMPLERS["hierarchical"](config, VOCABULARY)
+        batch = jax.jit(jax.vmap(lambda key: draw(key, jnp.ones(889, bool))))(jax.random.split(jax.random.key(1), 500))
+        root = np.asarray(batch.call)[:, 0]
+        return (root != UNUSED).sum() / (np.asarray(batch.target)[:, 0] != UNUSED).sum()
+
+    assert share(0.0) == 0
+    assert share(1.0) < share(4.0) < share(100.0)
+
+
 def test_called_machines_start_with_one_plain_edge():
     task = drawn("hierarchical")
     called = (task.target[:, 1:] != UNUSED).any(axis=(2, 3))

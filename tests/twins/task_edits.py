@@ -123,7 +123,8 @@ def _added(before, after, arguments, mask, is_callee):
     if where == 0:
         assert at == 0
         assert after == [State(RUNNING, (Edge(1, asked),)), *moved]
-    elif where == 1:
+    else:
+        assert where == 1
         (edge,) = after[at].edges
         assert edge.literals == asked
         assert edge.call == UNUSED
@@ -135,12 +136,6 @@ def _added(before, after, arguments, mask, is_callee):
             if u != at
         ]
         assert rest == moved
-    else:
-        assert where == 2
-        assert at == len(before)
-        ends = State(RUNNING, (Edge(at, asked),))
-        grown = [ends if s.outcome == ACCEPTED else s for s in moved]
-        assert after == [*grown, State(ACCEPTED, ())]
 
 
 def _removed(before, after, arguments, mask, is_callee):

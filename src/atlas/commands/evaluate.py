@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from atlas.evaluation.sets import ProblemSet
     from atlas.runs.checkpoints import Policy
 
-ATTEMPTS, ATTEMPTS_OVER_TIME = 10, 2
+ATTEMPTS, ATTEMPTS_OVER_TIME = 20, 2
+"""CVaR ranks problems by 10 attempts and averages 10 others."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,13 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str = "hand"
-    """The set: hand, cvar-sequential, cvar-dag, validation, any file or folder that ATLAS reads, or SET:NAME."""
+    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, any file or folder that ATLAS reads, or
+    SET:NAME."""
     attempts: int | None = None
-    """Attempts at each problem; 10, or 2 over time."""
+    """Attempts at each problem; 20 (10 rank the problems for CVaR, 10 others are averaged), or 2 over time."""
     greedy: bool = False
-    """Always take the likeliest action instead of drawing one."""
+    """Always take the likeliest action instead of drawing one. All attempts at a problem are then the same, so one is
+    made, and the result is kept beside that of drawn actions."""
     seed: int = 0
     """Everything random follows from it."""
     step_limit: int | None = None
@@ -87,7 +90,8 @@ def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
     chosen, terms, evaluator = _prepare(args, ATTEMPTS)
     results = [(policy, _attempts(evaluator, policy, str(policy.run))) for policy in policies]
     plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
-    files = [evaluation_file(policy, chosen.name, given) for given, policy in zip(args.policies, policies, strict=True)]
+    given = zip(policies, args.policies, strict=True)
+    files = [evaluation_file(policy, chosen.name, path, args.greedy) for policy, path in given]
     for file, pair in zip(files, results, strict=True):
         content = evaluation(chosen, plans, terms, [pair])
         write_evaluation(file, content)
@@ -108,7 +112,7 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
         words = f"{path}, {{}} of {len(files)}"
         pairs = [(p, _attempts(evaluator, p, words.format(n))) for n, p in enumerate(policies, start=1)]
         curve = over_time(chosen, terms, run_of(path), pairs)
-        write_evaluation(over_time_file(run_of(path), chosen.name), curve)
+        write_evaluation(over_time_file(run_of(path), chosen.name, args.greedy), curve)
         curves.append(curve)
     if _write_json(args, curves[0] if len(curves) == 1 else {"runs": curves}):
         for curve in curves:
@@ -127,7 +131,9 @@ def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Evaluat
         chosen = open_set(args.problems, args.skip_bad, progress)
     for sentence in chosen.bad:
         print(f"atlas: skipped: {sentence}", file=sys.stderr)
-    attempts = attempts if args.attempts is None else args.attempts
+    if args.greedy and args.attempts not in (None, 1):
+        raise AtlasError(f"--attempts {args.attempts} and --greedy: greedy attempts at a problem are all the same")
+    attempts = 1 if args.greedy else attempts if args.attempts is None else args.attempts
     limit = chosen.step_limit if args.step_limit is None else args.step_limit
     terms = Terms(attempts, args.greedy, args.seed, limit)
     return chosen, terms, Evaluator(chosen.problems, terms.attempts, terms.step_limit, terms.greedy, terms.seed)
@@ -165,6 +171,45 @@ def _write_json(args: EvalArgs, content: dict[str, Any]) -> bool:
     return not args.json
 
 
+# `atlas compare`: two policies on one set.
+
+
+@dataclass(frozen=True)
+class CompareArgs:
+    """Tell what one policy does better or worse than another: over all, by tag, and the problems that changed most.
+
+    Both must have been evaluated on the same set (`atlas eval`). Problems are paired, so the interval of the difference
+    is narrower than those of the two numbers.
+    """
+
+    one: tyro.conf.Positional[Path]
+    """A run folder, or a file that `atlas eval` wrote."""
+    other: tyro.conf.Positional[Path]
+    """The same for the policy that it is compared with."""
+    problems: str | None = None
+    """The set, where runs were evaluated on several; hand if both were, else the only one they share."""
+    seed: int = 0
+    """What is drawn again follows from it."""
+    all: bool = False
+    """Print every problem that changed, not only those that changed most."""
+    json: bool = False
+    """Print JSON."""
+
+
+def compare_command(argv: list[str]) -> int:
+    """Read, compare, print."""
+    args = tyro.cli(CompareArgs, args=argv, prog="atlas compare")
+    from atlas.evaluation.compare import compare, find_evaluations, print_comparison
+
+    one, other = find_evaluations([args.one, args.other], args.problems)
+    content = compare(one, other, args.seed)
+    if args.json:
+        print(json.dumps(content, ensure_ascii=False))
+    else:
+        print_comparison(content, args.all)
+    return 0
+
+
 # `atlas sets`: the sets that policies are compared on.
 
 if TYPE_CHECKING:
@@ -184,7 +229,7 @@ class Build:
     """Draw a set and certify every problem of it: solvable by a plan, not trivial, no two the same."""
 
     name: tyro.conf.Positional[str]
-    """cvar-sequential, cvar-dag or validation."""
+    """cvar-sequential, cvar-dag, cvar-paper-dag or validation."""
     out: Path | None = None
     """Where to write it (.npz); the cache, where `atlas eval` looks for it, if not given."""
     seed: int = 0

@@ -215,6 +215,14 @@ class SolveArgs:
     """How tasks are drawn."""
     rooms: tuple[int, ...] | None = None
     """Room counts of drawn levels; those of the domain's settings if not given."""
+    batches: int = 1
+    """Draw so many batches, and tell the mean share and its deviation over them."""
+    length: tuple[int, ...] | None = None
+    """Tell drawn problems apart by these numbers of transitions (sequential tasks) and by number of rooms."""
+    objects: tuple[str, ...] | None = None
+    """Tell drawn problems apart by how many objects there are, few, some or many, and by number of rooms."""
+    proofs: bool = True
+    """Prove what can be solved; without, drawn problems are put to the paper's check alone, which is fast."""
     seed: int = 0
     """Everything random follows from it."""
     step_limit: int = STEP_LIMIT
@@ -238,12 +246,23 @@ def solve_command(argv: list[str]) -> int:
     require_seed(args.seed)
     require_workers(args.workers)
     require_positive(step_limit=args.step_limit, budget=args.budget)
-    if args.sampled is not None:
-        require_many(args.sampled, "--sampled")
-    if args.sampled is not None:
-        _solve_sampled(args, args.sampled)
-    else:
+    if args.sampled is None:
+        for flag, given in (
+            ("--batches", args.batches != 1),
+            ("--length", args.length is not None),
+            ("--objects", args.objects is not None),
+            ("--no-proofs", not args.proofs),
+        ):
+            if given:
+                raise AtlasError(f"{flag} is for drawn problems: it needs --sampled N")
         _solve_file(args)
+        return 0
+    require_many(args.sampled, "--sampled")
+    require_positive(batches=args.batches)
+    if args.length is not None or args.objects is not None:
+        _solve_cells(args, args.sampled)
+    else:
+        _solve_sampled(args, args.sampled)
     return 0
 
 
@@ -360,32 +379,42 @@ def _sum_up(total: dict[str, Any]) -> str:
 
 
 def _solve_sampled(args: SolveArgs, n: int) -> None:
+    """Shares over all drawn problems: of one batch, or the mean over several."""
     import jax
     import numpy as np
 
     from atlas.api import sample_batch, settings
     from atlas.domains import domain_of, surface_of
+    from atlas.evaluation.solvable import over_batches
 
     config = settings(args.pairing, args.tasks, args.rooms)
-    batch = jax.device_get(sample_batch(config, n, args.seed))
-    passed = surface_of(config.domain.name).screen_many(batch)
+    drawn = [jax.device_get(sample_batch(config, n, args.seed + number)) for number in range(args.batches)]
+    relaxed = over_batches("relaxed", [surface_of(config.domain.name).screen_many(batch) for batch in drawn])
     stratum, values = domain_of(config.domain).strata
-    problems = [jax.tree.map(lambda leaf, i=i: leaf[i], batch) for i in range(n)]
-    solutions = _solve(args, problems, polish=0, bound=False)
-    total = _total(solutions)
-    report = {
+    report: dict[str, Any] = {
         "sampled": n,
         "pairing": args.pairing,
         "tasks": args.tasks,
         stratum: list(values),
         "seed": args.seed,
-        "share_relaxed": float(np.mean(passed)),
-        "share_proven": total["solvable"] / n,
-        "share_unsolvable": total["unsolvable"] / n,
-        "unknown": total["unknown"] / n,
-        "trivial": total["trivial"] / n,
-        "mean_plan_length": total["mean_plan_length"],
+        "share_relaxed": relaxed["share_relaxed"],
     }
+    proven = {}
+    if args.proofs:
+        problems = [jax.tree.map(lambda leaf, i=i: leaf[i], batch) for batch in drawn for i in range(n)]
+        solutions = _solve(args, problems, polish=0, bound=False)
+        total = _total(solutions)
+        proven = over_batches("proven", np.split(np.array([s.verdict == "solvable" for s in solutions]), args.batches))
+        report |= {
+            "share_proven": proven["share_proven"],
+            **{
+                name: total[key] / len(problems)
+                for name, key in (("share_unsolvable", "unsolvable"), ("unknown", "unknown"), ("trivial", "trivial"))
+            },
+            "mean_plan_length": total["mean_plan_length"],
+        }
+    if args.batches > 1:
+        report |= {"batches": args.batches} | relaxed | proven
     if args.json:
         print(json.dumps(report))
     else:
@@ -393,7 +422,10 @@ def _solve_sampled(args: SolveArgs, n: int) -> None:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    print(f"{report['sampled']} {report['tasks']} problems, {report['pairing']} pairing, seed {report['seed']}")
+    batches = f"{report['batches']} batches of " if "batches" in report else ""
+    print(
+        f"{batches}{report['sampled']} {report['tasks']} problems, {report['pairing']} pairing, seed {report['seed']}"
+    )
     for key, words in (
         ("share_relaxed", "solvable by the paper's check"),
         ("share_proven", "solvable, with a plan that was replayed"),
@@ -401,9 +433,61 @@ def _print_report(report: dict[str, Any]) -> None:
         ("unknown", "unknown"),
         ("trivial", "trivial (completed by the first label; counted as solvable)"),
     ):
-        print(f"  {100 * report[key]:5.1f} %  {words}")
-    if report["mean_plan_length"] is not None:
+        if key in report:
+            deviation = report.get(f"{key}_sd")
+            around = "" if deviation is None else f" ± {100 * deviation:.1f}"
+            print(f"  {100 * report[key]:5.1f}{around} %  {words}")
+    if report.get("mean_plan_length") is not None:
         print(f"  plans take {report['mean_plan_length']:.1f} steps on average")
+
+
+def _solve_cells(args: SolveArgs, n: int) -> None:
+    """The paper's table: a row for each length, a column for each number of rooms and band of objects."""
+    from atlas.api import settings
+    from atlas.domains import domain_of
+    from atlas.evaluation.solvable import cells_of, shares
+    from atlas.runs.display import bar
+    from atlas.settings import require
+
+    require(n >= 1, "n", n, "at least 1")
+    config, cells = cells_of(settings(args.pairing, args.tasks, args.rooms), args.length, args.objects)
+    prove = (lambda problems: _solve(args, problems, polish=0, bound=False)) if args.proofs else None
+    with bar("drawing") as progress:
+        rows = shares(config, cells, n, args.batches, args.seed, prove, progress)
+    stratum = domain_of(config.domain).strata[0]
+    report = {
+        "sampled": n, "batches": args.batches, "pairing": args.pairing, "tasks": args.tasks, "seed": args.seed,
+        "cells": rows,
+    }  # fmt: skip
+    if args.json:
+        print(json.dumps(report))
+    else:
+        _print_cells(report, stratum)
+
+
+def _print_cells(report: dict[str, Any], stratum: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console, rows = Console(highlight=False), report["cells"]
+    columns = list(dict.fromkeys((row[stratum], row["objects"]) for row in rows))
+    for name, words in (("relaxed", "the paper's check"), ("proven", "proof")):
+        if f"share_{name}" not in rows[0]:
+            continue
+        table = Table(box=None, pad_edge=False, title=f"solvable by {words}, %", title_justify="left")
+        table.add_column("length", justify="right")
+        for value, band in columns:
+            table.add_column(f"{value} {stratum}" + (f"\n{band}" if band else ""), justify="right", no_wrap=True)
+        for length in dict.fromkeys(row["length"] for row in rows):
+            found = {(row[stratum], row["objects"]): row for row in rows if row["length"] == length}
+            cells = []
+            for column in columns:
+                share, deviation = found[column][f"share_{name}"], found[column][f"share_{name}_sd"]
+                cells.append(f"{100 * share:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}"))
+            table.add_row("any" if length is None else str(length), *cells)
+        console.print(table)
+    each = f"{report['batches']} batches of {report['sampled']}" if report["batches"] > 1 else str(report["sampled"])
+    console.print(f"{each} {report['tasks']} problems a cell, {report['pairing']} pairing, seed {report['seed']}")
 
 
 # `atlas lint`: look for mistakes in a set of problems.

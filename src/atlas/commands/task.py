@@ -154,7 +154,7 @@ def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Task":
         return english(text, vocabulary)
     except AtlasError as error:
         try:
-            parse(text, vocabulary.ids)
+            parse(text, vocabulary)
         except AtlasError:
             raise error from None
         raise AtlasError(f"{error}\nThis is an LTLf formula: add --ltlf to read it as one.") from None

@@ -27,6 +27,9 @@ class DomainRow:
     """`dict[str, Preset]`: experiments with a name."""
     sets: str = ""
     """A tuple of named sets (`atlas.evaluation.sets`); the first is where a problem's bare name is looked up."""
+    bands: str = ""
+    """`dict[str, dict[int, tuple[int, int]]]`: words for few or many objects: least and most, by value of the
+    stratum."""
     foreign: str = ""
     """A module that reads other people's files; `atlas.domains.minigrid.authors` is an example."""
 
@@ -39,6 +42,7 @@ DOMAINS: dict[str, DomainRow] = {
         surface="atlas.domains.minigrid.surface:MinigridSurface",
         presets="atlas.domains.minigrid.presets:PRESETS",
         sets="atlas.domains.minigrid.sets:SETS",
+        bands="atlas.domains.minigrid.sets:OBJECT_BANDS",
         foreign="atlas.domains.minigrid.authors",
     ),
 }

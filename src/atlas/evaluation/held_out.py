@@ -20,7 +20,7 @@ from atlas.evaluation.play import Evaluator
 from atlas.evaluation.sets import Plan, certified, joined, one_by_one
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
-from atlas.settings import to_plain
+from atlas.settings import ConfigError, from_plain, to_plain
 from atlas.tasks.rewards import count_paths
 from atlas.types import Problem
 
@@ -155,7 +155,10 @@ def write(path: Path, chosen: HeldOut, config: Config) -> None:
 def read(path: Path, config: Config) -> HeldOut:
     """A set that was kept. One of other settings is refused."""
     kept = load_bulk(path)
-    if kept.settings != json.loads(json.dumps(_settings(config))):
+    told = dict(kept.settings) if isinstance(kept.settings, dict) else {}
+    with contextlib.suppress(ConfigError, KeyError):  # settings that there were not yet have their defaults
+        told |= {name: to_plain(from_plain(type(getattr(config, name)), told[name])) for name in ("domain", "tasks")}
+    if json.loads(json.dumps(told)) != json.loads(json.dumps(_settings(config))):
         raise AtlasError(f"{path}: these problems were drawn with other settings")
 
     def numbers(prefix: str) -> np.ndarray:

@@ -29,6 +29,7 @@ from atlas.student.network import Observation, Student, sample_action
 from atlas.tasks.machine import MAX_STATES, natural_size
 from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
+from atlas.vocabulary import ACCEPTED
 from atlas.world import World, WorldState, restart
 
 LANES: Final = 256
@@ -125,6 +126,8 @@ class Course(Struct):
     """The state each problem starts in."""
     keys: Key[Array, "jobs"]
     """One an attempt. Attempt a at problem p is job `a * problems + p`."""
+    trivial: Bool[Array, "problems"]
+    """Whether the first label completes the task."""
 
 
 class Queue(Struct):
@@ -161,7 +164,9 @@ class Lanes:
             return jax.random.fold_in(jax.random.fold_in(key, number), attempt)
 
         keys = jax.vmap(jax.vmap(of, (None, 0)), (0, None))(jnp.arange(attempts), numbers)
-        return Course(tasks=problems.task, starts=jax.vmap(self.world.reset)(problems), keys=keys.reshape(-1))
+        starts = jax.vmap(self.world.reset)(problems)
+        trivial = jax.vmap(self.world.formalism.outcome)(problems.task, starts.task) == ACCEPTED
+        return Course(tasks=problems.task, starts=starts, keys=keys.reshape(-1), trivial=trivial)
 
     def begin(self, course: Course, lanes: int) -> Queue:
         """All lanes take their first attempts."""
@@ -255,6 +260,8 @@ class Attempts:
     """`int32[problems, attempts]`: how long each took."""
     place: np.ndarray
     """`int32[problems, attempts, 2]`: machine and state of the task where each ended."""
+    trivial: np.ndarray
+    """`bool[problems]`: the first label completes the task. Such a problem counts as solved in no steps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,7 +325,13 @@ class Evaluator:
         """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
         shape = (len(self.problems), self.attempts)
         count = partial(np.zeros, dtype=np.int32)
-        result = Attempts(np.zeros(shape, bool), np.zeros(shape, bool), count(shape), count((*shape, 2)))
+        result = Attempts(
+            solved=np.zeros(shape, bool),
+            timed_out=np.zeros(shape, bool),
+            steps=count(shape),
+            place=count((*shape, 2)),
+            trivial=np.zeros(len(self.problems), bool),
+        )
         done, total = 0, math.prod(shape)
         for batch in self.batches:
             jobs = len(batch.numbers) * self.attempts
@@ -326,7 +339,7 @@ class Evaluator:
             def tell(finished: int, before: int = done) -> None:
                 progress(before + finished, total)
 
-            queue = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
+            queue, trivial = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
             places = np.stack(np.divmod(queue.node, batch.problems.task.target.shape[-2]), -1)
             for into, found in (
                 (result.solved, queue.solved), (result.timed_out, queue.timed_out),
@@ -334,6 +347,10 @@ class Evaluator:
             ):  # fmt: skip
                 rows = np.asarray(found)
                 into[batch.numbers] = rows.reshape(self.attempts, -1, *rows.shape[1:]).swapaxes(0, 1)
+            # What the first label completes is solved before the first step, which ends such an episode.
+            done_already = batch.numbers[trivial]
+            result.trivial[done_already] = result.solved[done_already] = True
+            result.steps[done_already] = 0
             done += jobs
         return result
 
@@ -341,7 +358,10 @@ class Evaluator:
         """What node features are drawn with, and what actions are."""
         return jax.random.split(jax.random.key(self.seed if seed is None else seed))
 
-    def _play(self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]) -> Queue:
+    def _play(
+        self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
+    ) -> tuple[Queue, np.ndarray]:
+        """The queue when all attempts are finished, and which problems are trivial."""
         jobs = len(batch.numbers) * self.attempts
         lanes = math.ceil(jobs / math.ceil(jobs / self.lanes))  # the last round is as full as the others
         prepare, begin, play = self._functions(actor, batch, lanes)
@@ -351,7 +371,7 @@ class Evaluator:
             tell(finished)
             queue = play(known, course, queue)
         tell(jobs)
-        return queue
+        return queue, np.asarray(course.trivial)
 
     def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
         """The compiled parts, kept for the next policy."""

@@ -29,6 +29,7 @@ from atlas.evaluation.statistics import (
     bootstrap,
     cvar,
     cvar_over_runs,
+    cvar_protocol,
     drawn_again,
     wilson,
 )
@@ -41,6 +42,7 @@ from atlas.vocabulary import RUNNING
 
 FOLDER: Final = "evaluations"
 OVER_TIME: Final = "-over-time"
+GREEDY: Final = "-greedy"
 ENOUGH: Final = 2
 """CVaR needs so many attempts: some to rank by, others to average."""
 
@@ -73,14 +75,14 @@ def evaluation(
     chosen: ProblemSet, plan_lengths: Sequence[int | None], terms: Terms, results: Sequence[tuple[Policy, Attempts]]
 ) -> Plain:
     """All that is known about some runs on a set."""
-    about = _about_problems(chosen, plan_lengths)
+    about = _about_problems(chosen, plan_lengths, results[0][1].trivial)
     tasks = [unpack(problem.task) for problem in chosen.problems]
-    runs = [_of_run(policy, attempts, about, tasks) for policy, attempts in results]
+    runs = [_of_run(policy, attempts, about, tasks, terms) for policy, attempts in results]
     solved = np.stack([attempts.solved for _, attempts in results])
     return {"set": describe_set(chosen, terms), "runs": runs, "together": _together(solved, about, terms)}
 
 
-def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> list[Plain]:
+def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None], trivial: np.ndarray) -> list[Plain]:
     """What does not depend on who plays."""
     domain = domain_for(chosen.problems[0])
     stratum, _ = domain.strata
@@ -91,8 +93,9 @@ def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None]) -> l
             stratum: int(domain.measure(jax.tree.map(jnp.asarray, problem.level))[stratum]),
             "states": _count_states(unpack(problem.task)),
             "plan_length": length,
+            "trivial": bool(done),
         }
-        for problem, length in zip(chosen.problems, plan_lengths, strict=True)
+        for problem, length, done in zip(chosen.problems, plan_lengths, trivial, strict=True)
     ]
 
 
@@ -104,15 +107,16 @@ def _count_states(task: Task) -> int:
     )
 
 
-def _of_run(policy: Policy, attempts: Attempts, about: list[Plain], tasks: Sequence[Task]) -> Plain:
+def _of_run(policy: Policy, attempts: Attempts, about: list[Plain], tasks: Sequence[Task], terms: Terms) -> Plain:
     solved = attempts.solved
     rates = solved.mean(1)
     rows = [
-        _of_problem(one, solved[n], attempts.steps[n])
+        _of_problem(one, solved[n], attempts.steps[n], terms.greedy)
         | _failures(task, solved[n], attempts.timed_out[n], attempts.place[n])
         for n, (one, task) in enumerate(zip(about, tasks, strict=True))
     ]
-    curve = cvar(solved) if solved.shape[1] >= ENOUGH else ()
+    ranked = solved[~attempts.trivial]
+    curve = cvar(ranked) if _has_cvar(ranked) else ()
     return {
         "run": str(policy.run),
         "path": str(policy.path),
@@ -120,6 +124,7 @@ def _of_run(policy: Policy, attempts: Attempts, about: list[Plain], tasks: Seque
         "steps": policy.steps,
         "seconds": policy.seconds,
         **{name: of(rates) for name, of in STATISTICS.items()},
+        "trivial": int(attempts.trivial.sum()),
         **_against_plans(rows),
         "by_tag": {tag: _pooled(solved[members]) for tag, members in _tags(about).items()},
         "cvar": [{"alpha": alpha, "value": float(value)} for alpha, value in zip(ALPHAS, curve, strict=False)],
@@ -127,9 +132,16 @@ def _of_run(policy: Policy, attempts: Attempts, about: list[Plain], tasks: Seque
     }
 
 
-def _of_problem(about: Plain, solved: np.ndarray, steps: np.ndarray) -> Plain:
-    """One problem. Steps are those of attempts that succeeded."""
+def _has_cvar(solved: np.ndarray) -> bool:
+    """Whether there are problems (trivial ones left out), and attempts at each to rank by and others to average."""
+    return solved.shape[-1] >= ENOUGH and solved.shape[-2] > 0
+
+
+def _of_problem(about: Plain, solved: np.ndarray, steps: np.ndarray, greedy: bool) -> Plain:
+    """One problem. Steps are those of attempts that succeeded. A greedy attempt leaves nothing to chance."""
     estimate = wilson(int(solved.sum()), len(solved))
+    if greedy:
+        estimate = Estimate(estimate.value, None, None)
     return {
         **about,
         "attempts": len(solved),
@@ -180,11 +192,15 @@ def _together(solved: np.ndarray, about: list[Plain], terms: Terms) -> Plain:
     """Over all runs; `solved[runs, problems, attempts]`."""
     rates = solved.mean(2)
     estimates = bootstrap(STATISTICS, rates, terms.attempts, terms.seed)
-    curve = cvar_over_runs(solved, seed=terms.seed) if terms.attempts >= ENOUGH else []
+    trivial = np.array([one["trivial"] for one in about])
+    ranked = solved[:, ~trivial]
+    curve = cvar_over_runs(ranked, seed=terms.seed) if _has_cvar(ranked) else []
     return {
         "runs": len(solved),
         "interval": drawn_again(len(solved), terms.attempts),
         **{name: asdict(estimate) for name, estimate in estimates.items()},
+        "trivial": int(trivial.sum()),
+        "cvar_protocol": cvar_protocol(terms.attempts) if curve else None,
         "by_tag": {tag: _tag_together(solved[:, members], terms) for tag, members in _tags(about).items()},
         "cvar": [{"alpha": alpha, **asdict(point)} for alpha, point in zip(ALPHAS, curve, strict=False)],
     }
@@ -211,16 +227,17 @@ def over_time(chosen: ProblemSet, terms: Terms, run: Path, results: Sequence[tup
     return {"set": describe_set(chosen, terms), "run": str(run), "points": points}
 
 
-def evaluation_file(policy: Policy, name: str, given: Path) -> Path:
+def evaluation_file(policy: Policy, name: str, given: Path, greedy: bool = False) -> Path:
     """Where a result goes. That of a certain checkpoint, given by its path, is not what the run came to: it is kept
-    apart."""
+    apart, and so are greedy attempts."""
     folder = policy.run / FOLDER
-    return (folder / f"at-{policy.iteration:09d}" if policy.path == given else folder) / f"{name}.json"
+    folder = folder / f"at-{policy.iteration:09d}" if policy.path == given else folder
+    return folder / f"{name}{GREEDY * greedy}.json"
 
 
-def over_time_file(run: Path, name: str) -> Path:
+def over_time_file(run: Path, name: str, greedy: bool = False) -> Path:
     """Where a curve goes."""
-    return run / FOLDER / f"{name}{OVER_TIME}.json"
+    return run / FOLDER / f"{name}{GREEDY * greedy}{OVER_TIME}.json"
 
 
 def write_evaluation(path: Path, content: Plain) -> None:
@@ -281,8 +298,9 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
 def _headline(content: Plain) -> str:
     about = content["set"]
     how = "greedy" if about["greedy"] else "sampled actions"
+    attempts = "1 attempt" if about["attempts"] == 1 else f"{about['attempts']} attempts"
     return (
-        f"[bold]{escape(about['name'])}[/]: {about['problems']} problems x {about['attempts']} attempts, solved within "
+        f"[bold]{escape(about['name'])}[/]: {about['problems']} problems x {attempts}, solved within "
         f"[bold]{about['step_limit']} steps[/], {how}, seed {about['seed']}, fingerprint {about['hash'][:12]}\n"
     )
 
@@ -291,6 +309,9 @@ def _over_runs(runs: list[Plain]) -> list[Plain]:
     """The problems, worst first, with the attempts of all runs."""
     rows = []
     for same in zip(*(run["problems"] for run in runs), strict=True):
+        if len(same) == 1:
+            rows.append(same[0])
+            continue
         solved, attempts = (sum(row[key] for row in same) for key in ("solved", "attempts"))
         found = wilson(solved, attempts)
         steps = [row["mean_steps"] for row in same if row["mean_steps"] is not None]
@@ -308,8 +329,8 @@ def _percent(rate: float) -> str:
     return f"{100 * rate:.0f} %"
 
 
-def _interval(low: float, high: float) -> str:
-    return f"[dim]{100 * low:.0f} – {100 * high:.0f}[/]"
+def _interval(low: float | None, high: float | None, scale: float = 100, digits: int = 0) -> str:
+    return "" if low is None or high is None else f"[dim]{scale * low:.{digits}f} – {scale * high:.{digits}f}[/]"
 
 
 def _table(*headings: str) -> Table:
@@ -328,7 +349,7 @@ def _problems(rows: list[Plain], wide: bool) -> Table:
     for row in rows:
         colour = "red" if row["rate"] < 0.25 else "yellow" if row["rate"] < 0.75 else "green"
         cells = (
-            escape(row["name"]),
+            escape(row["name"]) + (" [dim](trivial)[/]" if row.get("trivial") else ""),
             f"[{colour}]{_percent(row['rate'])}[/]",
             _interval(row["low"], row["high"]),
             str(row.get(stratum) or "–"),
@@ -363,7 +384,8 @@ def _overall(content: Plain) -> Table:
     rows |= {f"worst {alpha} %": curve[alpha] for alpha in SHOWN_ALPHAS if alpha in curve}
     table = _table("over all", "solved", "95 %")
     for words, found in rows.items():
-        table.add_row(words, f"[bold]{found['value']:.3f}[/]", f"[dim]{found['low']:.3f} – {found['high']:.3f}[/]")
+        between = _interval(found["low"], found["high"], scale=1, digits=3)
+        table.add_row(words, f"[bold]{found['value']:.3f}[/]", between)
     return table
 
 
@@ -384,12 +406,21 @@ def _runs(runs: list[Plain]) -> Table:
 
 
 def _notes(content: Plain) -> str:
-    drawn = content["together"]["interval"]
-    return (
-        f"[dim]Intervals: of single problems Wilson's, over all from {drawn}. Worst: CVaR, ranked by one half of the "
-        "attempts and averaged over the other. Steps: of attempts that succeeded, beside the prover's plans for the "
-        "same problems.[/]"
-    )
+    together = content["together"]
+    drawn = together["interval"]
+    parts = [f"Intervals: of single problems Wilson's, over all from {drawn}; none where that tells nothing."]
+    if content["set"]["greedy"]:
+        parts = [f"Intervals: from {drawn}. Greedy attempts at a problem are all the same, so there is one."]
+    if together["cvar_protocol"]:
+        parts.append(f"Worst: CVaR, {together['cvar_protocol']}.")
+    if trivial := together["trivial"]:
+        are = "is" if trivial == 1 else "are"
+        parts.append(
+            f"{trivial} of {content['set']['problems']} problems {are} trivial (completed by the first label): solved "
+            "in IQM, mean and median, left out of CVaR."
+        )
+    parts.append("Steps: of attempts that succeeded, beside the prover's plans for the same problems.")
+    return f"[dim]{' '.join(parts)}[/]"
 
 
 def print_curve(curve: Plain) -> None:

@@ -10,7 +10,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -146,6 +146,8 @@ class Recipe:
     """More about how it is drawn, in plain values."""
     fingerprint: str
     """What `fingerprint` gives for the set drawn from seed 0: the one that results are reported on."""
+    retired: dict[str, str] = field(default_factory=dict)
+    """Fingerprints that a set of this name had before, each with the reason why it is no longer used."""
 
     def path(self) -> Path:
         """Where the set is kept once it was built. Another recipe gets another file."""
@@ -260,7 +262,11 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
             return replace(whole, name=name, problems=one, fingerprint=fingerprint(one), plan_lengths=plans)
         if not path.exists():
             raise _no_set(given)
-        return _read(path.resolve().stem, path, skip_bad)
+        found = _read(path.resolve().stem, path, skip_bad)
+        for name, recipe in recipes().items():
+            if found.fingerprint in recipe.retired:
+                raise AtlasError(f"{path} is an earlier set called '{name}': {recipe.retired[found.fingerprint]}")
+        return found
     if isinstance(known, Recipe) and not known.path().exists():
         print(f"atlas: building the set {known.name} into {known.path()}: this happens once", file=sys.stderr)
         write_set(known, known.path(), progress=progress)

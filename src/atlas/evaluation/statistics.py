@@ -21,11 +21,11 @@ Statistic = Callable[[np.ndarray], float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, and the interval in which it lies with a confidence of 95 %."""
+    """A number, and the interval in which it lies with a confidence of 95 %; none where the data does not say."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def iqm(rates: np.ndarray) -> float:
 STATISTICS: Final[dict[str, Statistic]] = {"mean": mean, "median": median, "iqm": iqm}
 
 
-def wilson(solved: int, attempts: int) -> Estimate:
+def wilson(solved: float, attempts: float) -> Estimate:
     """The share of attempts that were solved, with Wilson's interval: sensible also at 0 and 1."""
     z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     rate, weight = solved / attempts, z * z / attempts
@@ -93,10 +93,18 @@ def wilson(solved: int, attempts: int) -> Estimate:
     return Estimate(rate, low, high)
 
 
-def interval(value: float, draws: np.ndarray) -> Estimate:
-    """The percentile interval of what a statistic was on data drawn again."""
+def interval(value: float, draws: np.ndarray, least: float = 0.0, most: float = 1.0) -> Estimate:
+    """The percentile interval of what a statistic was on data drawn again, moved so that its mean is the value.
+
+    Data drawn again is noisier than the data, and statistics that depend on order (the median, the IQM) then lie
+    elsewhere on average: without the move an interval need not hold its own value. Draws that are (nearly) all alike
+    tell nothing, and give no interval.
+    """
     tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(draws, [tail, 100 - tail])
+    low, high = np.percentile(draws, [tail, 100 - tail]) + (value - np.mean(draws))
+    low, high = max(least, min(low, value)), min(most, max(high, value))
+    if high - low < 1e-12:
+        return Estimate(value, None, None)
     return Estimate(value, float(low), float(high))
 
 
@@ -150,7 +158,9 @@ def cvar(attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray
     """`float[alphas]`: the solve rate on the worst alpha per cent of problems, from `bool[problems, attempts]`.
 
     One half of the attempts ranks the problems and the other half is averaged, so that bad luck in the ranking is not
-    counted again; then the other way round. At 100 per cent this is the mean.
+    counted again; then the other way round, which changes nothing on average and halves the chance in it. At 100 per
+    cent this is the mean. The fewer attempts rank, the less the worst are the worst, and the higher the number: the
+    paper ranks by 10.
     """
     count = attempts.shape[1]
     if count < 2:
@@ -160,25 +170,35 @@ def cvar(attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray
     return share * worst(second, first, alphas) + (1 - share) * worst(first, second, alphas)
 
 
+RANKED_BY: Final = 10
+"""Attempts that rank the problems in the paper's CVaR, and as many others are averaged."""
+
+
+def cvar_protocol(attempts: int) -> str:
+    """How `cvar` uses so many attempts at a problem, in words."""
+    half = attempts // 2
+    few = f"; the paper's {RANKED_BY} + {RANKED_BY} rank better and give lower numbers" if half < RANKED_BY else ""
+    return f"ranked by {half} attempts a problem, mean of the {attempts - half} others, and the other way round{few}"
+
+
 def cvar_over_runs(
     attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS, seed: int = 0, times: int = RESAMPLES
 ) -> list[Estimate]:
     """The mean CVaR curve of `bool[runs, problems, attempts]`: intervals from whole runs drawn again.
 
-    Of a single run its attempts are drawn again.
+    Of a single run it is Wilson's interval for the attempts that were averaged (those of one half): attempts drawn
+    again would rank worse than the attempts themselves, and say of a rate of 0 that it is certain.
     """
     curves = np.stack([cvar(one, alphas) for one in attempts])
-    rng = np.random.default_rng(seed)
     if len(curves) > 1:
-        draws = curves[rng.integers(len(curves), size=(times, len(curves)))].mean(1)
-    else:
-        draws = np.stack([cvar(_attempted_again(rng, attempts[0]), alphas) for _ in range(times)])
+        return intervals_over_runs(curves, seed, times)
+    problems, count = attempts.shape[1:]
+    averaged = np.asarray(alphas) / 100 * problems * (count // 2)
+    return [wilson(float(value * some), float(some)) for value, some in zip(curves[0], averaged, strict=True)]
+
+
+def intervals_over_runs(curves: np.ndarray, seed: int = 0, times: int = RESAMPLES) -> list[Estimate]:
+    """The mean of `float[runs, points]` over runs, with intervals from whole runs drawn again."""
+    runs = len(curves)
+    draws = curves[np.random.default_rng(seed).integers(runs, size=(times, runs))].mean(1)
     return [interval(float(value), column) for value, column in zip(curves.mean(0), draws.T, strict=True)]
-
-
-def _attempted_again(rng: np.random.Generator, attempts: np.ndarray) -> np.ndarray:
-    """The attempts at each problem with replacement, each half among itself: the halves stay independent."""
-    problems, count = attempts.shape
-    half = count // 2
-    places = [rng.integers(low, high, (problems, high - low)) for low, high in ((0, half), (half, count))]
-    return np.take_along_axis(attempts, np.concatenate(places, axis=1), axis=1)

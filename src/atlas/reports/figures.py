@@ -258,7 +258,7 @@ def bars(groups: Sequence[str], kinds: Sequence[str], values: np.ndarray, low: n
             axes.errorbar(places, values[number], spread, fmt="none", ecolor=axes.xaxis.label.get_color(), lw=1.1)
         axes.set_xticks(range(len(kinds)), kinds)
         axes.grid(axis="x", visible=False)
-        axes.set_ylim(0, max(1e-3, min(1.0, 1.15 * float(high.max()))))
+        axes.set_ylim(0, max(1e-3, min(1.0, 1.15 * float(np.fmax(values, high).max()))))
         _vertical(axes, "share", None)
 
     return draw

@@ -342,7 +342,8 @@ def _notes_on(report: Report, one: Evaluated) -> str:
         )
     for run in report.runs:
         if run not in entries:
-            sentence = f"{run.name} was not evaluated on it: `atlas eval {run.path} --problems {one.name}`"
+            how = f"{one.about.get('name', one.name)}{' --greedy' * bool(one.about.get('greedy'))}"
+            sentence = f"{run.name} was not evaluated on it: `atlas eval {run.path} --problems {how}`"
             parts.append(_absent(report, sentence))
     return "".join(parts)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from atlas.evaluation.results import stratum_of
-from atlas.evaluation.statistics import RESAMPLES, STATISTICS, Estimate, bootstrap, interval, mean
+from atlas.evaluation.statistics import STATISTICS, Estimate, bootstrap, cvar_protocol, intervals_over_runs, mean
 from atlas.reports.figures import AGGREGATES, INKS, Chart, bars, dots, stacked
 from atlas.reports.reading import Group, Plain, Run
 from atlas.reports.tables import Cell, Number, Table
@@ -71,13 +71,16 @@ class Result:
         rows = np.array([[known[alpha] for alpha in alphas] for known in curves], float)
         if len(rows) == 1:
             return np.array(alphas), [_band(self.entries[0][1], alpha, rows[0, n]) for n, alpha in enumerate(alphas)]
-        draws = rows[np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))].mean(1)
-        return np.array(alphas), [interval(float(v), d) for v, d in zip(rows.mean(0), draws.T, strict=True)]
+        return np.array(alphas), intervals_over_runs(rows)
 
 
 def _band(entry: Plain, alpha: float, value: float) -> Estimate:
+    """The interval that the evaluation has; one that does not hold its value (older files have such) is not shown."""
     told = entry.get("cvar_band", {}).get(alpha, {})
-    return Estimate(float(value), told.get("low", value), told.get("high", value))
+    low, high = told.get("low"), told.get("high")
+    if low is None or high is None or not low <= value <= high or low == high:
+        low = high = None
+    return Estimate(float(value), low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +95,11 @@ class Evaluated:
     def limit(self) -> str:
         """The step limit in words."""
         return f"{self.about.get('step_limit', '?')} steps"
+
+    @property
+    def trivial(self) -> int:
+        """How many problems their first label completes."""
+        return max(sum(bool(row.get("trivial")) for row in result.problems) for result in self.results)
 
 
 def evaluated(groups: Sequence[Group]) -> list[Evaluated]:
@@ -145,10 +153,13 @@ def charts(one: Evaluated) -> Iterator[Chart]:
         (number, result.group.name, curve) for number, result in enumerate(one.results) if (curve := result.cvar())
     ]
     if curves:
-        words = f"Mean solve rate on the worst share of problems ({within}); ranked and averaged on separate attempts."
+        protocol = cvar_protocol(int(one.about.get("attempts", 10)))
+        left_out = f" Without the {one.trivial} that the first label completes." if one.trivial else ""
+        words = f"CVaR: mean solve rate on the worst share of problems, within {one.limit}; {protocol}.{left_out}"
         yield Chart(f"cvar-{one.name}", f"CVaR, {one.name}", words, _cvar(curves))
     values, low, high = _arrays([[result.aggregates[kind] for kind in AGGREGATES] for result in one.results])
-    words = f"Solve rates {within}; intervals of 95 % by stratified bootstrap."
+    solved = f" {one.trivial} that the first label completes count as solved." if one.trivial else ""
+    words = f"Solve rates {within}; intervals of 95 % by stratified bootstrap.{solved}"
     yield Chart(
         f"aggregate-{one.name}",
         f"Solve rate, {one.name}",
@@ -196,7 +207,9 @@ def _stalls(row: Plain) -> str | None:
 
 
 def _arrays(estimates: Sequence[Sequence[Estimate]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    value, low, high = np.array([[(e.value, e.low, e.high) for e in row] for row in estimates]).transpose(2, 0, 1)
+    value, low, high = np.array([[(e.value, e.low, e.high) for e in row] for row in estimates], float).transpose(
+        2, 0, 1
+    )
     return value, low, high
 
 

@@ -17,6 +17,7 @@ A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: �
 folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
 """
 
+import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -28,7 +29,7 @@ import yaml
 
 from atlas.documents import Document, read_documents, read_text
 from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
-from atlas.errors import AtlasError, LevelTextError, nearest
+from atlas.errors import AtlasError, LevelTextError, TaskWarning, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
 from atlas.tasks.formats import TASK_KEYS, format_task, parse_task
@@ -54,10 +55,14 @@ def load(
     error.
     """
     path = _existing(path)
-    return _load(path, _readers(path), bad, progress)
+    notes: list[str] = []
+    return _load(path, _readers(path, notes), notes, bad, progress)
 
 
-def _load(path: Path, readers: Iterable[Reader], bad: list[str] | None, progress: Progress) -> list[NamedProblem]:
+def _load(
+    path: Path, readers: Iterable[Reader], notes: list[str], bad: list[str] | None, progress: Progress
+) -> list[NamedProblem]:
+    """Run all readers, which may put notes on other people's tasks into a list."""
     problems: list[NamedProblem] = []
     todo, done = deque(readers), 0
     while todo:
@@ -80,6 +85,9 @@ def _load(path: Path, readers: Iterable[Reader], bad: list[str] | None, progress
         if problem.name in seen:
             raise AtlasError(f"{problem.source}: a problem in {seen[problem.name]} is called '{problem.name}' too")
         seen[problem.name] = problem.source
+    if notes:
+        count = f"{len(notes)} note{'s' * (len(notes) > 1)}"
+        warnings.warn(f"{path}: {count} on tasks that others wrote; `atlas lint` lists them", TaskWarning, stacklevel=2)
     return problems
 
 
@@ -90,29 +98,30 @@ def _existing(path: Path | str) -> Path:
     return path
 
 
-def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
-    """What a path consists of."""
+def _readers(path: Path, notes: list[str], prefix: str = "") -> Iterator[Reader]:
+    """What a path consists of. Notes on tasks of other people's files are collected, not told one by one."""
     if not path.is_dir():
-        yield partial(_in_file, path, prefix + path.stem)
+        yield partial(_in_file, path, prefix + path.stem, notes)
     elif theirs := foreign("is_folder", path):
         for level in theirs.levels_in_folder(path):
-            yield partial(_from_pair, partial(theirs.pair_of_level, level), theirs, prefix)
+            yield partial(_from_pair, partial(theirs.pair_of_level, level), theirs, notes, prefix)
     else:
         for entry in sorted(path.iterdir()):
             if entry.is_dir() and not entry.name.startswith("."):
-                yield from _readers(entry, f"{prefix}{entry.name}/")
+                yield from _readers(entry, notes, f"{prefix}{entry.name}/")
             elif entry.suffix in SUFFIXES and not entry.name.startswith("."):
-                yield partial(_in_file, entry, prefix + entry.stem)
+                yield partial(_in_file, entry, prefix + entry.stem, notes)
 
 
-def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
+def _in_file(path: Path, name: str, notes: list[str]) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
         return named(load_bulk(path), str(path))
-    return _in_documents(read_documents(path), name)
+    return _in_documents(read_documents(path), name, notes)
 
 
-def _in_documents(documents: list[Document], name: str) -> list[Reader]:
-    return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
+def _in_documents(documents: list[Document], name: str, notes: list[str]) -> list[Reader]:
+    names = [name if len(documents) == 1 else f"{name}-{document.number}" for document in documents]
+    return [part for pair in zip(documents, names, strict=True) for part in _in_document(*pair, notes)]
 
 
 def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
@@ -133,20 +142,24 @@ def foreign(test: str, subject: Any) -> Any:
     return next((module for module in modules if getattr(module, test)(subject)), None)
 
 
-def _in_document(document: Document, name: str) -> Iterator[Reader]:
+def _in_document(document: Document, name: str, notes: list[str]) -> Iterator[Reader]:
     if theirs := foreign("is_list", document):
         for node in theirs.list_entries(document):
-            yield partial(_from_pair, partial(theirs.pair_of_entry, document, node), theirs)
+            yield partial(_from_pair, partial(theirs.pair_of_entry, document, node), theirs, notes)
     elif theirs := foreign("is_level", document):
-        yield partial(_from_pair, partial(theirs.pair_of_level, document.path), theirs)
+        yield partial(_from_pair, partial(theirs.pair_of_level, document.path), theirs, notes)
     else:
         yield lambda: [_problem(document, name)]
 
 
-def _from_pair(find_pair: Callable[[], Any], theirs: Any, prefix: str = "") -> list[NamedProblem]:
+def _from_pair(find_pair: Callable[[], Any], theirs: Any, notes: list[str], prefix: str = "") -> list[NamedProblem]:
     pair = find_pair()
     about = About(name=prefix + pair.name, source=str(pair.level))
-    return [NamedProblem(level=theirs.read_pair_level(pair.level), task=load_task(pair.task), about=about)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TaskWarning)
+        task = load_task(pair.task)
+    notes += [str(warning.message) for warning in caught]
+    return [NamedProblem(level=theirs.read_pair_level(pair.level), task=task, about=about)]
 
 
 def _problem(document: Document, name: str) -> NamedProblem:
@@ -325,7 +338,8 @@ def load_any(words: Path | str, progress: Progress = lambda done, total: None) -
         theirs = foreign("is_level", document := documents[0])
         if not theirs.has_task(path) if theirs else document.has("level") and not document.has("task"):
             return load_level(path)
-    return _load(path, [lambda: _in_documents(documents, path.stem)], None, progress)
+    notes: list[str] = []
+    return _load(path, [lambda: _in_documents(documents, path.stem, notes)], notes, None, progress)
 
 
 def choose(words: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem | Level:

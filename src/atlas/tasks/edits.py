@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key, UInt32
 
-from atlas.chance import WORD, below, bit_set, edit_draws, pick, pick_member, union
+from atlas.chance import WORD, bit_set, edit_draws, pick, pick_member, union
 from atlas.struct import Struct
 from atlas.tasks.machine import UNUSED, machine_name
 from atlas.tasks.packed import PackedTask, Stack, TaskState, called, chains
@@ -190,7 +190,7 @@ def trim(body: Body, states: int) -> tuple[Body, Bool[Array, ""]]:
 # Edits. Each says whether it applies to a machine and makes another. `callee` says that the machine is called by
 # others: then a single plain edge must leave its initial state, so that calls can be entered as before.
 
-START, MIDDLE, END = range(3)
+START, BEHIND = range(2)
 """Where a state is added."""
 
 
@@ -261,23 +261,22 @@ def can_add_state(known: Alphabet, body: Body, callee: Bool[Array, ""]) -> Bool[
 def add_state(
     known: Alphabet, u: Float32[Array, "draws"], body: Body, callee: Bool[Array, ""]
 ) -> tuple[Body, Int32[Array, "3"]]:
-    """A step more: at the start, behind a random edge, or at the end. Lineage: where, START … END, the proposition."""
+    """A step more, before the start or behind an edge, each place equally likely: the k + 1 places of a sequence.
+
+    Lineage: the new state, START or BEHIND, the proposition.
+    """
     prop = pick_member(u[0], jnp.asarray(known.bits)).astype(jnp.int32)
-    where = below(u[1], 3)
     slots = body.target.shape[1]
-    source, slot = jnp.divmod(pick(u[2], (body.target != UNUSED).reshape(-1)), slots)
-    at = jnp.stack([jnp.int32(0), source + 1, body.count.astype(jnp.int32)])[where]
-    grown, is_new = insert_state(body, at), body.states == at
-    # At the start or in the middle: the new state leads on to what the edge led to.
+    place = pick(u[1], jnp.concatenate([jnp.ones(1, bool), (body.target != UNUSED).reshape(-1)]))
+    where = jnp.minimum(place, BEHIND)
+    source, slot = jnp.divmod(jnp.maximum(place - 1, 0), slots)
+    at = jnp.where(where == START, 0, source + 1)
+    grown = insert_state(body, at)
+    # The edge leads to the new state, and that on to what the edge led to.
     split = (body.states == source)[:, None] & (jnp.arange(slots) == slot)[None]
     follows = jnp.where(where == START, 1, grown.target[source, slot])
-    led = grown.replace(target=jnp.where(split & (where == MIDDLE), at, grown.target).astype(jnp.int8))
-    inserted = set_edge(led, is_new, follows, prop)
-    # At the end: what accepted leads on to the new state, which accepts instead.
-    ends = grown.outcome == ACCEPTED
-    outcome = jnp.where(is_new, ACCEPTED, jnp.where(ends, RUNNING, grown.outcome)).astype(jnp.int8)
-    appended = set_edge(grown, ends, at, prop).replace(outcome=outcome)
-    return choose(where == END, appended, inserted), jnp.stack([at, where, prop])
+    led = grown.replace(target=jnp.where(split & (where == BEHIND), at, grown.target).astype(jnp.int8))
+    return set_edge(led, body.states == at, follows, prop), jnp.stack([at, where, prop])
 
 
 def can_remove_state(known: Alphabet, body: Body, callee: Bool[Array, ""]) -> Bool[Array, ""]:
@@ -475,6 +474,6 @@ def tell_edit(name: str, arguments: Sequence[int], propositions: Sequence[str]) 
     if name == "switch_proposition":
         return f"at {tell_state(first)}: {propositions[second]} to {propositions[third]}"
     if name == "add_state":
-        where = {START: "at the start", END: "at the end"}.get(second, f"at {tell_state(first)}")
+        where = "at the start" if second == START else f"at {tell_state(first)}"
         return f"{where}: {propositions[third]}"
     return tell_state(first) if name == "remove_state" else None

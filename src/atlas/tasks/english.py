@@ -74,7 +74,7 @@ def english(text: str, vocabulary: Vocabulary) -> Task:
     parser = _Parser(text, vocabulary)
     if parser.has_steps():
         task = parser.steps()
-        if not task.machines[task.root].can_accept:
+        if task.root not in task.can_accept:
             warnings.warn("no step leads to the end, so the task can never be accepted", TaskWarning, stacklevel=2)
         return task
     automaton = parser.sentences()

@@ -60,8 +60,9 @@ _LEAF: Final = "leaf"
 def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
     """The task that a YAML value describes.
 
-    Refused: what cannot be read, cyclic calls, acceptance that no path leads to. Everything doubtful (guards that can
-    hold at once or never, formulas that are not co-safe) is a `TaskWarning`.
+    Refused: what cannot be read, cyclic calls, acceptance of the root that no path leads to. Everything doubtful
+    (guards that can hold at once or never, machines that never return, formulas that are not co-safe) is a
+    `TaskWarning`.
     """
     if isinstance(value, str):
         return english(value, vocabulary)
@@ -149,10 +150,13 @@ def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
     if len(numbers) == 1 and all(edge.call == NO_CALL for edge in lists[root]):
         lists, root = [lists[root]], 0
     task = hierarchy([machine(edges) for edges in lists], root)
-    for number, one in enumerate(task.machines):
-        if one.edges and not one.can_accept:
-            name = "" if task.is_flat else f"{machine_name(number)}: "
-            raise AtlasError(f"{name}no path leads from u0 to uA, so the task could never be accepted")
+    if root not in task.can_accept:
+        needed = [m for m in (*task.called, root) if not task.machines[m].can_accept(numbers)]
+        name = "" if task.is_flat else f"{machine_name(min(needed))}: "
+        raise AtlasError(f"{name}no path leads from u0 to uA, so the task could never be accepted")
+    for number in sorted(numbers.keys() - task.can_accept) if not task.is_flat else ():
+        sentence = f"{machine_name(number)}: no path leads from u0 to uA, so a call of it never returns"
+        warnings.warn(sentence, TaskWarning, stacklevel=3)
     for finding in check(task, vocabulary):
         warnings.warn(finding.sentence, TaskWarning, stacklevel=3)
     return task
@@ -203,9 +207,10 @@ def _formulas(value: Any, place: str, vocabulary: Vocabulary) -> list[tuple[int,
                 place, f"{text!r} is no literal: the name of a proposition is needed, with '-' before it to negate it"
             )
         name = text.strip().lstrip("-~!").strip()
-        if name not in vocabulary.ids:
+        prop = vocabulary.find(name)
+        if prop is None:
             _fail(place, f"'{name}' is no proposition{nearest(name, vocabulary.names)}")
-        return (vocabulary.ids[name] + 1) * (-1 if text.strip()[0] in "-~!" else 1)
+        return (prop + 1) * (-1 if text.strip()[0] in "-~!" else 1)
 
     if isinstance(value, str):
         return [(literal(value),)]
@@ -466,11 +471,12 @@ class _HoaReader(Reader):
                 self.fail("alternating automata are not understood: one initial state is needed")
         elif name == "AP:":
             for _ in range(self.integer()):
-                prop = self.peek().strip('"')
-                if prop not in self.vocabulary.ids:
-                    self.fail(f"'{prop}' is no proposition{nearest(prop, self.vocabulary.names)}")
+                name = self.peek().strip('"')
+                prop = self.vocabulary.find(name)
+                if prop is None:
+                    self.fail(f"'{name}' is no proposition{nearest(name, self.vocabulary.names)}")
                 self.expect_kind("string")
-                self.props.append(self.vocabulary.ids[prop])
+                self.props.append(prop)
         elif name == "Alias:":
             alias = self.expect_kind("word")
             self.aliases[alias] = self.label()

@@ -59,7 +59,7 @@ _MOST_STATES: Final = 2_000
 def ltlf(text: str, vocabulary: Vocabulary) -> Task:
     """The task of a formula. Exact for all labels, also those that the vocabulary calls impossible."""
     progression = _Progression()
-    automaton = progression.automaton(parse(text, vocabulary.ids))
+    automaton = progression.automaton(parse(text, vocabulary))
     text = text.strip()
     if not automaton.can_accept:
         raise AtlasError(
@@ -83,9 +83,9 @@ def ltlf(text: str, vocabulary: Vocabulary) -> Task:
     return automata.to_task(automaton)
 
 
-def parse(text: str, ids: dict[str, int]) -> Formula:
-    """The formula that a text stands for. `ids` maps names of propositions to their ids."""
-    parser = _Parser(text, ids)
+def parse(text: str, vocabulary: Vocabulary) -> Formula:
+    """The formula that a text stands for."""
+    parser = _Parser(text, vocabulary)
     formula = parser.expression()
     if parser.peek():
         parser.fail(f"an operator such as & or U is needed before '{parser.peek()}'")
@@ -95,10 +95,10 @@ def parse(text: str, ids: dict[str, int]) -> Formula:
 class _Parser(Reader):
     """Precedence climbing over the tokens of one formula."""
 
-    def __init__(self, text: str, ids: dict[str, int]) -> None:
+    def __init__(self, text: str, vocabulary: Vocabulary) -> None:
         super().__init__(text, _TOKEN, "a formula")
         self.tokens = [token._replace(text=_SAME.get(token.text, token.text)) for token in self.tokens]
-        self.ids = ids
+        self.vocabulary = vocabulary
 
     def expression(self, tightness: int = 1) -> Formula:
         left = self.unary()
@@ -118,13 +118,14 @@ class _Parser(Reader):
             return inside
         if token.text in ("true", "false", "last"):
             return (token.text,)
-        if token.text in self.ids:
-            return ("prop", self.ids[token.text])
+        if (prop := self.vocabulary.find(token.text)) is not None:
+            return ("prop", prop)
         if not token.text:
             self.fail("the formula ends where a proposition or an operator is needed", token)
         if not re.match(r"[A-Za-z_]", token.text) or token.text in _BINARY:
             self.fail(f"'{token.text}' cannot stand here: a proposition is needed", token)
-        hint = nearest(token.text, self.ids) or "; propositions look like " + ", ".join(list(self.ids)[:3])
+        names = self.vocabulary.names
+        hint = nearest(token.text, names) or "; propositions look like " + ", ".join(names[:3])
         return self.fail(f"'{token.text}' is no proposition{hint}", token)
 
 

@@ -70,10 +70,11 @@ class Machine:
             found += dict.fromkeys(edge.target for edge in self.leaving[u] if edge.target not in found)
         return tuple(found)
 
-    @property
-    def can_accept(self) -> bool:
-        """Whether a path of edges leads to acceptance."""
-        return any(self.outcomes[u] == ACCEPTED for u in self.reachable)
+    def can_accept(self, returning: Iterable[int] = ()) -> bool:
+        """Whether a path of edges that call nothing, or one of these machines, leads to acceptance; guards ignored."""
+        passed = {NO_CALL, *returning}
+        passable = Machine(tuple(edge for edge in self.edges if edge.call in passed), self.outcomes)
+        return any(self.outcomes[u] == ACCEPTED for u in passable.reachable)
 
     @functools.cached_property
     def states(self) -> tuple[int, ...]:
@@ -115,6 +116,14 @@ class Task:
             found |= new
             todo += new
         return sorted(found - {self.root})
+
+    @functools.cached_property
+    def can_accept(self) -> frozenset[int]:
+        """The machines in which a path of edges leads to acceptance, calls only of such machines, guards ignored."""
+        found: frozenset[int] = frozenset()
+        while (able := frozenset(m for m, one in enumerate(self.machines) if one.can_accept(found))) != found:
+            found = able
+        return found
 
     @property
     def flat(self) -> Machine:

@@ -4,8 +4,10 @@ All but sequences come from random walks (the paper, Appendix A.2): a Markov mat
 they took, and for hierarchies a tree of machines and calls on their edges.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import comb
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +16,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Float32, Int, Int8, Int16, Int32, Key, UInt32
 
-from atlas.chance import WORD, bit_set, contains, pick_member, union
+from atlas.chance import WORD, bit_set, contains, pick_member, pick_weighted, subset, union
 from atlas.config import TaskConfig
 from atlas.settings import require
 from atlas.tasks.edits import Cut, prefix, suffix, task_edits
@@ -55,6 +57,20 @@ def authors_matrix(uniforms: Float[Array, "states states"]) -> Float[Array, "sta
     ahead = states[None, :] - states[:, None]
     decay = ((np.abs(states - 3.5) / 3.5) ** 2)[:, None]
     return jnp.asarray(np.where(ahead > 0, decay ** np.maximum(ahead, 0), 0.0), jnp.float32)
+
+
+def shaped(matrix: MatrixFn, power: float, reach: float) -> MatrixFn:
+    """The matrix of uniform numbers to a power, each further state ahead (behind, for a step back) times `reach`."""
+    if power == reach == 1.0:
+        return matrix
+
+    def weights(uniforms: Float[Array, "states states"]) -> Float[Array, "states states"]:
+        states = np.arange(uniforms.shape[0])
+        further = np.maximum(np.abs(states[None, :] - states[:, None]) - 1, 0)
+        # A weight of 0 would close the step: those are kept above it.
+        return matrix(jnp.maximum(uniforms, 1e-6) ** power) * jnp.asarray(float(reach) ** further, jnp.float32)
+
+    return weights
 
 
 MATRICES: dict[str, MatrixFn] = {
@@ -166,6 +182,32 @@ def set_or_all(mask: Bool[Array, "props"]) -> UInt32[Array, "words"]:
     return jnp.where(jnp.any(bits != 0), bits, bit_set(jnp.ones_like(mask)))
 
 
+PickFn = Callable[[Float[Array, ""], UInt32[Array, "words"]], Int[Array, ""]]
+"""From a number in [0, 1) and a bit set: one of its members; -1 if there is none."""
+
+
+def picker(prior: Sequence[str], vocabulary: Vocabulary) -> PickFn:
+    """How propositions are chosen: uniformly, or by the weights of a prior (`TaskConfig.prior`)."""
+    if not prior:
+        return pick_member
+    weights = np.ones(len(vocabulary.names), np.float32)
+    for one in prior:
+        pattern, _, weight = one.rpartition("=")
+        fits = np.array([fnmatchcase(name, pattern) for name in vocabulary.names])
+        require(bool(fits.any()), "tasks.prior", one, f"propositions look like {', '.join(vocabulary.names[:3])}")
+        weights[fits] = float(weight)
+    require(bool(weights.any()), "tasks.prior", tuple(prior), "some proposition must have a weight above 0")
+    return lambda u, words: pick_weighted(u, words, jnp.asarray(weights))
+
+
+def pick_any(u: Float[Array, ""], words: UInt32[Array, "words"], pick: PickFn) -> Int[Array, ""]:
+    """One of a set that is not empty: as the prior says, or any where all that there are weigh nothing."""
+    if pick is pick_member:
+        return pick_member(u, words)
+    chosen = pick(u, words)
+    return jnp.where(chosen < 0, pick_member(u, words), chosen)
+
+
 class _Labelling(NamedTuple):
     label: Int16[Array, "states states"]
     waiting: Float[Array, "states states"]
@@ -181,6 +223,7 @@ def label_edges(
     edges: Bool[Array, "states states"],
     mask: Bool[Array, "props"],
     constraints: Relation,
+    pick: PickFn = pick_member,
 ) -> Int16[Array, "states states"]:
     """A proposition for each edge, in random order, none ruled out by one sampled before.
 
@@ -196,7 +239,7 @@ def label_edges(
         source, target = edge // n, edge % n
         free = bits & ~now.leaving[source] & ~now.entering[target]
         is_edge = now.waiting.reshape(-1)[edge] >= 0
-        prop = jnp.where(is_edge, pick_member(uniform, free), NO_LABEL)
+        prop = jnp.where(is_edge, pick(uniform, free), NO_LABEL)
         implied, implying = constraints.implied[prop], constraints.implying[prop]
         at_source = (states == source)[:, None] & (prop != NO_LABEL)
         at_target = (states == target)[:, None] & (prop != NO_LABEL)
@@ -220,7 +263,12 @@ def label_edges(
 
 
 def sample_labels(
-    key: Key[Array, ""], edges: Bool[Array, "n n"], mask: Bool[Array, "props"], constraints: Relation, most: int
+    key: Key[Array, ""],
+    edges: Bool[Array, "n n"],
+    mask: Bool[Array, "props"],
+    constraints: Relation,
+    most: int,
+    pick: PickFn = pick_member,
 ) -> Int16[Array, "n n"]:
     """Labels for the edges of a graph, which has at most `most`; NO_LABEL where there is none.
 
@@ -228,7 +276,7 @@ def sample_labels(
     If no way remains, the task becomes a single edge into acceptance.
     """
     uniforms = jax.random.uniform(key, (edges.size + most + 1,))
-    labels = label_edges(uniforms[:-1], edges, mask, constraints)
+    labels = label_edges(uniforms[:-1], edges, mask, constraints, pick)
     kept, n, states = labels != NO_LABEL, edges.shape[0], jnp.arange(edges.shape[0])
 
     def spread(_: Int[Array, ""], reached: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -239,7 +287,7 @@ def sample_labels(
     on_path = down & up
     labels = jnp.where(on_path[:, None] & on_path[None, :], labels, jnp.int16(NO_LABEL))
     direct = (states == 0)[:, None] & (states == n - 1)[None, :]
-    only = pick_member(uniforms[-1], set_or_all(mask)).astype(jnp.int16)
+    only = pick_any(uniforms[-1], set_or_all(mask), pick).astype(jnp.int16)
     return jnp.where(on_path[0], labels, jnp.where(direct, only, jnp.int16(NO_LABEL)))
 
 
@@ -293,21 +341,25 @@ def _to_machine(
     return target, guard, accepts.astype(jnp.float32), outcome, call
 
 
-def sample_flat(key: Key[Array, ""], mask: Bool[Array, "props"], walks: Walks, constraints: Relation) -> PackedTask:
+def sample_flat(
+    key: Key[Array, ""], mask: Bool[Array, "props"], walks: Walks, constraints: Relation, pick: PickFn = pick_member
+) -> PackedTask:
     """A flat task: walks, labels, guards."""
     key_graph, key_labels = jax.random.split(key)
     edges = sample_graph(key_graph, walks)
-    labels = sample_labels(key_labels, edges, mask, constraints, walks.num_edges)
+    labels = sample_labels(key_labels, edges, mask, constraints, walks.num_edges, pick)
     return to_machines(labels[None], None, walks.size)
 
 
 def sample_sequence(
-    key: Key[Array, ""], mask: Bool[Array, "props"], least: int, most: int, size: TaskSize
+    key: Key[Array, ""], mask: Bool[Array, "props"], least: int, most: int, size: TaskSize, pick: PickFn = pick_member
 ) -> PackedTask:
-    """A sequence of `least` to `most` propositions, length and propositions uniform; 1 for the last of them."""
+    """A sequence of `least` to `most` propositions, the length uniform, the propositions as `pick` says; 1 for the last
+    of them."""
     numbers = jax.random.uniform(key, (most + 1,))
     length = least + jnp.floor(numbers[0] * (most + 1 - least)).astype(jnp.int32)
-    props = jax.vmap(pick_member, (0, None))(numbers[1:], set_or_all(mask))
+    allowed = set_or_all(mask)
+    props = jax.vmap(lambda u: pick_any(u, allowed, pick))(numbers[1:])
     machine, state, edge, literal = jnp.indices(size[:4], sparse=True)
     first = (machine == 0) & (edge == 0) & (literal == 0)
     asked = jnp.pad(props + 1, (0, size.states - most))[None, :, None, None]
@@ -342,6 +394,11 @@ class Nesting:
     walks: Walks
     constraints: Relation
     excludes: np.ndarray
+    pick: PickFn = pick_member
+    partitions: tuple[float, ...] = ()
+    """Weights of the partitions by their number of summands; none: all alike."""
+    call_weight: float = 1.0
+    """Weight of each call, where none weighs 1."""
 
     @property
     def size(self) -> TaskSize:
@@ -353,22 +410,32 @@ def sample_hierarchy(key: Key[Array, ""], mask: Bool[Array, "props"], how: Nesti
     """A tree of machines, a graph with labels for each, calls on their edges."""
     key_tree, key_graphs, key_labels, key_calls = jax.random.split(key, 4)
     machines = how.machines
-    parent = sample_tree(key_tree, machines)
+    parent = sample_tree(key_tree, machines, how.partitions)
     is_callee = jnp.arange(machines) > 0
     edges = jax.vmap(sample_graph, (0, None, 0))(jax.random.split(key_graphs, machines), how.walks, is_callee)
-    label = jax.vmap(sample_labels, (0, 0, None, None, None))
-    labels = label(jax.random.split(key_labels, machines), edges, mask, how.constraints, how.walks.num_edges)
+    labels = jax.vmap(
+        lambda key, edges: sample_labels(key, edges, mask, how.constraints, how.walks.num_edges, how.pick)
+    )(jax.random.split(key_labels, machines), edges)
     calls = sample_calls(key_calls, labels, parent, how)
     labels = jnp.where(called(calls, 0)[:, None, None], labels, jnp.int16(NO_LABEL))
     return to_machines(labels, calls, how.size)
 
 
-def sample_tree(key: Key[Array, ""], machines: int) -> Int32[Array, "machines"]:
-    """The machine that may call each one (UNUSED for the root): an ordered partition of `machines - 1`, uniform.
+def sample_tree(key: Key[Array, ""], machines: int, weights: Sequence[float] = ()) -> Int32[Array, "machines"]:
+    """The machine that may call each one (UNUSED for the root): an ordered partition of `machines - 1`.
 
-    Between each two neighbouring children a fair coin decides whether the next summand begins.
+    All are equally likely: between each two neighbouring children a fair coin decides whether the next summand begins.
+    With weights, a partition of k summands weighs `weights[k - 1]`.
     """
-    cuts = jax.random.bernoulli(key, 0.5, (machines,)).at[:2].set(False)
+    if weights and machines > 2:
+        places = machines - 2  # where a summand may begin, but for the first
+        ends = np.cumsum([weight * comb(places, cuts) for cuts, weight in enumerate(weights)])
+        u = jax.random.uniform(key, (places + 1,))
+        count = jnp.minimum(jnp.sum(jnp.asarray(ends) <= u[0] * ends[-1]), places).astype(jnp.int32)
+        chosen = subset(u[1:], jnp.int32(places), count)
+        cuts = jnp.any(jnp.arange(machines)[:, None] == jnp.where(chosen < 0, -1, chosen + 2)[None, :], axis=1)
+    else:
+        cuts = jax.random.bernoulli(key, 0.5, (machines,)).at[:2].set(False)
     return jnp.cumsum(cuts).astype(jnp.int32).at[0].set(UNUSED)
 
 
@@ -394,8 +461,9 @@ def sample_calls(
         fits = jnp.stack([jnp.ones(labels.shape[1:], bool), *(_fits(labels[machine], one, how) for one in callees)])
         children = jnp.arange(machine + 1, how.machines)
         fits = fits & jnp.append(True, parent[children] == machine)[:, None, None]
-        ends = jnp.cumsum(fits, axis=0)
-        chosen = jnp.sum(ends <= uniforms[machine][None] * ends[-1:], axis=0)  # uniformly; none (0) always fits
+        weights = jnp.where(jnp.arange(len(fits)) == 0, 1.0, how.call_weight)[:, None, None]
+        ends = jnp.cumsum(fits if how.call_weight == 1.0 else fits * weights, axis=0)
+        chosen = jnp.sum(ends <= uniforms[machine][None] * ends[-1:], axis=0)  # by weight; none (0) always fits
         may_call = jnp.arange(labels.shape[1])[:, None] >= (0 if machine == 0 else 1)
         call = jnp.where(may_call & (chosen > 0), machine + chosen, UNUSED).astype(jnp.int8)
         callees = [_describe(labels[machine], call, callees, how), *callees]
@@ -439,8 +507,11 @@ SampleFn = Callable[[Key[Array, ""], Bool[Array, "props"]], PackedTask]
 
 def walks(config: TaskConfig, structure: str) -> Walks:
     """How the settings say that one machine of a structure is walked."""
+    matrix = MATRICES[structure]
+    if structure in ("dag", "cyclic"):
+        matrix = shaped(matrix, config.matrix_power, config.matrix_reach)
     return Walks(
-        matrix=MATRICES[structure],
+        matrix=matrix,
         states=config.states,
         edges=config.edges,
         steps=max(1, int(config.connectivity * config.states)),
@@ -452,14 +523,16 @@ def walks(config: TaskConfig, structure: str) -> Walks:
 
 def _sequential(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
     size = TaskSize(machines=1, states=config.max_length + 1, edges=1, literals=1)
-    return lambda key, mask: sample_sequence(key, mask, config.min_length, config.max_length, size), size
+    pick = picker(config.prior, vocabulary)
+    return lambda key, mask: sample_sequence(key, mask, config.min_length, config.max_length, size, pick), size
 
 
 def _walked(structure: str) -> Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]:
     def make(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
         how = walks(config, structure)
         constraints = relation(vocabulary, config.constrain and structure != "authors-dag")
-        return lambda key, mask: sample_flat(key, mask, how, constraints), how.size
+        pick = picker(config.prior, vocabulary)
+        return lambda key, mask: sample_flat(key, mask, how, constraints, pick), how.size
 
     return make
 
@@ -468,7 +541,15 @@ def _hierarchical(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn,
     nodes = config.machines * config.states
     require(nodes <= MAX_STATES, "machines x states", nodes, f"at most {MAX_STATES}")
     constraints = relation(vocabulary, config.constrain)
-    how = Nesting(config.machines, walks(config, config.structure), constraints, vocabulary.excludes)
+    how = Nesting(
+        machines=config.machines,
+        walks=walks(config, config.structure),
+        constraints=constraints,
+        excludes=vocabulary.excludes,
+        pick=picker(config.prior, vocabulary),
+        partitions=config.partitions,
+        call_weight=config.call_weight,
+    )
     return lambda key, mask: sample_hierarchy(key, mask, how), how.size
 
 
@@ -495,10 +576,11 @@ def formalism(
     in, by default all. With `smallest`, tasks of one transition are sampled; edits may make them larger.
     """
     sample_any, size = SAMPLERS[config.sampler](config, vocabulary)
+    pick = picker(config.prior, vocabulary)
     reward = REWARDS[config.reward]
 
     def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> PackedTask:
-        return reward(sample_sequence(key, mask, 1, 1, size) if smallest else sample_any(key, mask))
+        return reward(sample_sequence(key, mask, 1, 1, size, pick) if smallest else sample_any(key, mask))
 
     def rewarded(cut: Cut) -> Cut:
         def apply(task: PackedTask, state: Any) -> tuple[PackedTask, Bool[Array, ""]]:

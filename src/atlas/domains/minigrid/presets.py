@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from atlas.config import Config, NetworkConfig, PairingConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
+from atlas.config import (
+    Config,
+    NetworkConfig,
+    PairingConfig,
+    PPOConfig,
+    RunConfig,
+    StudentConfig,
+    TaskConfig,
+    TaskSampler,
+)
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.presets import Preset
 from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig, PLRConfig, TeacherConfig
@@ -38,15 +47,20 @@ def _core() -> Iterator[tuple[str, Preset]]:
 
 
 def _dag() -> Iterator[tuple[str, Preset]]:
-    for name in ("dr", "plr"):
-        for suffix, (pairing, how) in PAIRINGS.items():
-            config = replace(
-                paper(name, pairing),
-                tasks=TaskConfig(sampler="authors-dag"),
-                run=RunConfig(total_steps=DAG_STEPS),
-            )
-            words = PAPER_TEACHERS[name][2]
-            yield f"paper-dag-{name}{suffix}", Preset(config, f"ablation: {words} on DAG tasks, {how}")
+    samplers: dict[str, tuple[TaskSampler, str]] = {
+        "paper-dag": ("authors-dag", "DAG tasks"),
+        "paper-own-dag": ("dag", "DAG tasks as the paper describes them, which its runs did not use"),
+    }
+    for prefix, (sampler, tasks) in samplers.items():
+        for name in ("dr", "plr"):
+            for suffix, (pairing, how) in PAIRINGS.items():
+                config = replace(
+                    paper(name, pairing),
+                    tasks=TaskConfig(sampler=sampler),
+                    run=RunConfig(total_steps=DAG_STEPS),
+                )
+                words = PAPER_TEACHERS[name][2]
+                yield f"{prefix}-{name}{suffix}", Preset(config, f"ablation: {words} on {tasks}, {how}")
 
 
 def _conditioning() -> Iterator[tuple[str, Preset]]:

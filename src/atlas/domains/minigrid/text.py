@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from atlas.domains.minigrid import grid
+from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import FREE_FORM, FREE_FORM_OBJECTS, ROOM_GRID, Level, blank, door_places, size_of
 from atlas.errors import AtlasError, LevelTextError, nearest
 
@@ -180,7 +181,7 @@ def _check(cells: np.ndarray) -> None:
 
 def parse_object(text: str) -> int:
     """The cell of a movable object named in words: `blue key`, `key_blue`, `key blue` or `kb`; `nothing` for none."""
-    words = text.replace("_", " ").replace("grey", "gray").split()
+    words = [VOCABULARY.synonyms.get(word, word) for word in text.replace("_", " ").split()]
     if words in ([], ["nothing"], ["none"]):
         return grid.NOTHING
     for kind in grid.MOVABLE:
