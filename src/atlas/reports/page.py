@@ -15,6 +15,7 @@ from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
 from atlas.reports.figures import Chart, inline_svg
 from atlas.reports.reading import Group, Plain, Run, nearest_preset
+from atlas.reports.reference import reference_table, referenced, without_counterpart
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, to_html
 from atlas.runs.snapshots import spread
@@ -106,6 +107,8 @@ class Report:
 
     groups: list[Group]
     episodes_each: int = 4
+    reference: bool = False
+    """Draw what the paper's authors reached beside it."""
     sets: list[Evaluated] = field(init=False)
     missing: list[str] = field(default_factory=list)
     """Sentences about what is left out, and why."""
@@ -119,16 +122,20 @@ class Report:
 
     def charts(self) -> dict[str, list[Chart]]:
         """All figures by section."""
-        return {
+        drawn = {
             "learning": [*figures.held_out(self.groups), *figures.over_time(self.groups)],
             "evaluation": [chart for one in self.sets for chart in results.charts(one)],
             "curriculum": figures.charts(self.groups),
             "losses": [*figures.diagnostics(self.groups)],
         }
+        if self.reference:
+            return {section: [referenced(chart, self.groups) for chart in some] for section, some in drawn.items()}
+        return drawn
 
     def tables(self) -> list[Table]:
         """All tables."""
-        return [run_table(self.groups), *(table for one in self.sets for table in results.tables(one))]
+        beside = [reference_table(self.groups, self.sets)] if self.reference else []
+        return [run_table(self.groups), *beside, *(table for one in self.sets for table in results.tables(one))]
 
 
 def run_table(groups: Sequence[Group]) -> Table:
@@ -163,6 +170,7 @@ def page(report: Report) -> str:
     """The whole page. What had to be left out is noted in the report."""
     drawn = report.charts()
     tables = report.tables()
+    report.missing += without_counterpart(report.groups) if report.reference else []
     sections = [
         ("runs", "Runs", _runs(report, tables[0])),
         ("learning", "Learning", _learning(report, drawn["learning"])),

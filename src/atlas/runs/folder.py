@@ -65,12 +65,16 @@ class RunFolder:
         """A file of a snapshot, of one of the kinds `SNAPSHOTS`; names sort by time."""
         return self.path / kind / f"{iteration:09d}{SNAPSHOTS[kind]}"
 
+    def iterations(self, kind: str) -> list[int]:
+        """At which iterations there is a file of a kind, in ascending order."""
+        return sorted(int(path.stem) for path in (self.path / kind).glob("*") if path.stem.isdigit())
+
     def drop_snapshots(self, iteration: int) -> None:
         """On resume, snapshots after `iteration` are removed."""
         for kind in SNAPSHOTS:
-            for path in (self.path / kind).glob("*"):
-                if path.stem.isdigit() and int(path.stem) > iteration:
-                    path.unlink()
+            for number in self.iterations(kind):
+                if number > iteration:
+                    self.snapshot(kind, number).unlink(missing_ok=True)
 
 
 class Lock:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -26,9 +26,12 @@ from atlas.runs.checkpoints import RATE, Checkpoints
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
+from atlas.runs.marks import Marks
 from atlas.runs.metrics import JsonLines, Sink, TensorBoard, WeightsAndBiases
+from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import dump, from_plain, to_plain
+from atlas.student.network import Params
 from atlas.training import Trainer, TrainState
 
 LONG: Final = 20.0
@@ -136,7 +139,7 @@ def go(
             print(words, flush=True)
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
         closing.callback(checkpoints.close)
-        state, seconds, before = _begin(trainer, config, checkpoints, exam, team, quiet)
+        state, seconds, before, untrained = _begin(trainer, config, checkpoints, exam, team, quiet)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
         result = Result(
@@ -145,19 +148,25 @@ def go(
         writers = (JsonLines(folder.metrics_file, iteration), *sinks)
         for writer in writers:
             closing.callback(writer.close)
-        snapshots: list[Any] = []
+        policies = Policies(folder, marks_of(config, config.run.policies))
+        if untrained is not None:
+            policies.keep(untrained, 0, 0, 0.0)
+        snapshots: list[Snapshots] = []
 
-        def look_on(moment: Moment) -> None:
+        def look_on(moment: Moment, due: Due) -> None:
             """How does the student do on held-out problems, and what does the teacher replay?"""
-            if not snapshots:
-                from atlas.runs.snapshots import Snapshots  # nothing of it is needed to start training
-
-                snapshots.append(Snapshots(folder, config, observer(made, trainer)))
             started = time.monotonic()
-            result.after = exam.rates(moment.state.params, moment.iteration)
+            if due.exam:
+                result.after = exam.rates(moment.state.params, moment.iteration)
+                moment.record["held_out"] = result.after.plain()
             examined = time.monotonic()
-            moment.record["held_out"] = result.after.plain()
-            moment.record["curriculum"] = snapshots[0].take(moment)
+            if due.exam or due.snapshot:
+                if not snapshots:  # compiled when first needed
+                    marks = marks_of(config, config.run.snapshots)
+                    snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
+                moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
+            if due.policy:
+                policies.keep(moment.state.params, moment.iteration, moment.steps, moment.seconds)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -177,7 +186,7 @@ def go(
             panel = display(config, str(folder.path), before)
             closing.callback(panel.close)
             shown.append(panel)
-        looks, saves = _timetable(config, layout, team, seconds, look_on, save)
+        looks, saves = _timetable(config, layout, team, seconds, result.steps, look_on, save)
         _fit(trainer, config, state, seconds, [looks, note, *shown, saves], team)
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
@@ -194,22 +203,25 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         layout.gather(state.params)
-    hooks = _timetable(config, layout, team, begun["seconds"], lambda _: None, lambda _: None)
+    steps = config.env_steps(int(state.iterations), int(state.trained))
+    hooks = _timetable(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
 
 def _begin(
     trainer: Trainer, config: Config, checkpoints: Checkpoints, exam: Exam, team: Team, quiet: bool
-) -> tuple[TrainState, float, SolveRates]:
-    """The state to start from, the seconds spent so far, and what the untrained student could do."""
+) -> tuple[TrainState, float, SolveRates, Params | None]:
+    """The state to start from, the seconds spent so far, what the untrained student could do, and its parameters if
+    nothing was trained yet."""
     if not checkpoints.steps():
         team.all_gather({"resumed": False, "seconds": 0.0})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
-        before = exam.rates(trainer.layout.gather(state.params), 0)
+        untrained = trainer.layout.gather(state.params)
+        before = exam.rates(untrained, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
-        return state, 0.0, before
+        return state, 0.0, before, untrained
     iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
     for sentence in passed:
         print(f"atlas: {sentence}", file=sys.stderr)
@@ -217,7 +229,7 @@ def _begin(
     seconds = float(about["seconds"])
     team.all_gather({"resumed": True, "seconds": seconds})
     state = trainer.place(_broadcast(state, trainer.shapes, team))
-    return state, seconds, SolveRates.read(about["before"])
+    return state, seconds, SolveRates.read(about["before"]), None
 
 
 def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> TrainState:
@@ -232,27 +244,74 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
     return from_arrays({name: np.asarray(array) for name, array in received.items()}, shapes)
 
 
-def _timetable(
-    config: Config, layout: Layout, team: Team, seconds: float, look_on: Hook, save: Hook
-) -> tuple[Hook, Hook]:
-    """Both hooks, called every so many seconds and at the end, with the whole state gathered on one device.
+class Due(NamedTuple):
+    """What is to be done at a moment."""
 
-    All hosts must gather it together, and they do: the run's clock is the same for all.
+    exam: bool
+    policy: bool
+    snapshot: bool
+
+
+def marks_of(config: Config, most: int) -> Marks:
+    """The env steps at which a run keeps things, at most so many of them."""
+    run = config.run
+    return Marks(run.total_steps, config.longest_iteration, most, run.keep_at)
+
+
+def _timetable(
+    config: Config,
+    layout: Layout,
+    team: Team,
+    seconds: float,
+    steps: int,
+    look_on: Callable[[Moment, Due], None],
+    save: Hook,
+) -> tuple[Hook, Hook]:
+    """Both hooks, called when something is due and at the end, with the whole state gathered on one device.
+
+    All hosts must gather it together, and they do: the run's clock and its env steps are the same for all.
     """
 
-    def now_and_then(every: float, hook: Hook) -> Hook:
+    def by_clock(every: float) -> Callable[[Moment], bool]:
         last = seconds
 
-        def perhaps(moment: Moment) -> None:
+        def is_due(moment: Moment) -> bool:
             nonlocal last
-            if moment.last or moment.seconds - last >= every:
-                last = moment.seconds
-                team.barrier()  # the hook before may have taken long: nobody waits inside a computation
-                hook(replace(moment, state=layout.gather(moment.state)))
+            due = moment.last or moment.seconds - last >= every
+            last = moment.seconds if due else last
+            return due
 
-        return perhaps
+        return is_due
 
-    return now_and_then(config.run.snapshot_every, look_on), now_and_then(config.run.checkpoint_every, save)
+    def by_steps(most: int) -> Callable[[Moment], bool]:
+        marks = marks_of(config, most)
+        mark = marks.after(steps)
+
+        def is_due(moment: Moment) -> bool:
+            nonlocal mark
+            due = moment.last or moment.steps >= mark
+            mark = marks.after(moment.steps) if due else mark
+            return due
+
+        return is_due
+
+    def gathered(moment: Moment) -> Moment:
+        team.barrier()  # the hook before may have taken long: nobody waits inside a computation
+        return replace(moment, state=layout.gather(moment.state))
+
+    exams, saves = by_clock(config.run.snapshot_every), by_clock(config.run.checkpoint_every)
+    policies, snapshots = by_steps(config.run.policies), by_steps(config.run.snapshots)
+
+    def perhaps_look(moment: Moment) -> None:
+        due = Due(exams(moment), policies(moment), snapshots(moment))
+        if any(due):
+            look_on(gathered(moment), due)
+
+    def perhaps_save(moment: Moment) -> None:
+        if saves(moment):
+            save(gathered(moment))
+
+    return perhaps_look, perhaps_save
 
 
 def _fit(
@@ -267,8 +326,13 @@ def _fit(
     def together(moment: Moment) -> None:
         team.barrier()  # devices wait for each other half a minute at most, and hooks may take longer
 
+    marks = [marks_of(config, most) for most in (config.run.policies, config.run.snapshots)]
+
+    def next_mark(steps: int) -> int:
+        return min(one.after(steps) for one in marks)
+
     with stop_on_signals() as stop:
-        fit(trainer, config, state, [*hooks, together], stop, seconds, agree)
+        fit(trainer, config, state, [*hooks, together], stop, seconds, agree, next_mark)
 
 
 @contextmanager

@@ -133,6 +133,11 @@ class Episode:
         return place_in_task(self._problem.task, self._state.task)
 
     @property
+    def progress(self) -> tuple[PackedTask, TaskState]:
+        """The task in arrays, and where it stands in them."""
+        return self._problem.task, self._state.task
+
+    @property
     def graph(self) -> Graph:
         """The task as a student's encoder sees it."""
         return RewardMachines().graph(self._problem.task)
