@@ -209,6 +209,9 @@ class CorridorSurface:
     def sign(self, prop: int) -> Sign:
         return Sign(LETTERS[prop], Drawing(_tile(LETTERS[prop]), (1.0, 1.0)))
 
+    def legend(self) -> list[tuple[Drawing, str]]:
+        return [(Drawing(_agent(), (1.0, 1.0)), "the agent")]
+
     def symbols(self) -> list[Symbol]:
         return [*(Symbol(f"cell{n}", _tile(x)) for n, x in enumerate(LETTERS)), Symbol("agent0", _agent())]
 

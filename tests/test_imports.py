@@ -135,7 +135,7 @@ def test_files_say_what_they_are_for(path: Path) -> None:
 
 UNTIL_COMPILING = """
 import json, os, sys
-import atlas.evaluation.sets
+import atlas.evaluation.held_out
 from atlas.cli import main
 from atlas.training import Trainer
 
@@ -145,8 +145,8 @@ def loaded(*_):
     os._exit(0)
 
 Trainer.compiled_init = property(loaded)
-atlas.evaluation.sets.obtain = lambda *_: ()  # else they would be proven here, unless they are in the cache
-atlas.evaluation.sets.Exam = lambda *_: None
+atlas.evaluation.held_out.obtain = lambda *_: ()  # else they would be proven here, unless they are in the cache
+atlas.evaluation.held_out.Exam = lambda *_: None
 main(["train", "quick", "--folder", sys.argv[1], "--json"])
 """
 MOST = 60

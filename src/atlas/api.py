@@ -1,4 +1,4 @@
-"""Public functions about tasks, which need no JAX, and sampling by the settings: `atlas.sample(6, pairing="level")`."""
+"""Public functions: tasks (no JAX needed), sampling by the settings (`atlas.sample(6, pairing="level")`), solving."""
 
 import functools
 from collections.abc import Iterable, Iterator

@@ -62,7 +62,7 @@ class PairingConfig(Settings):
     oversample: int = setting(4, at_least=1, at_most=256)
     """Problems drawn for each one kept when `solvable` is on."""
     minimal: bool = False
-    """Generate only the smallest problems: one room, one object, one transition (ACCEL-0). Edits are free."""
+    """Generate only the smallest problems: one room, one object, one transition (ACCEL-0). Edits make them larger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +235,7 @@ class Config(Settings):
         return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
 
     def require_even(self, shards: int) -> None:
-        """Whether so many devices can share the work evenly."""
+        """Fail unless so many devices can share the work evenly."""
         words = f"a multiple of the number of devices, {shards}, is needed"
         for key, number in (
             ("run.num_envs", self.run.num_envs),

@@ -49,7 +49,7 @@ class Settings:
     section: ClassVar[str] = ""
     """Where it stands in a config, for messages: `teacher.buffer`."""
     may_be_nameless: ClassVar[bool] = False
-    """Whether a section without a name is the first of its variants."""
+    """A section without `name` means the first variant."""
 
     def __post_init__(self) -> None:
         self.verify({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
@@ -57,7 +57,7 @@ class Settings:
 
     @classmethod
     def verify(cls, values: dict[str, Any]) -> None:
-        """Whether each of these values has the type and lies in the range that its setting needs."""
+        """Fail unless each of these values has the type and lies in the range that its setting needs."""
         hints, fields = typing.get_type_hints(cls), {field.name: field for field in dataclasses.fields(cls)}
         for name, value in values.items():
             key, hint = cls.key(name), hints[name]

@@ -1,4 +1,4 @@
-"""The nouns and the contracts: problem, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
+"""The nouns (problem, graph, edit, lineage, proposal, outcome) and the contracts (Domain, Surface, Formalism, Teacher).
 
 Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student and the
 teachers see a batch. Every random function takes one `key`, first, and uses it once.
@@ -254,6 +254,9 @@ class Surface(Protocol):
     def sign(self, prop: int) -> Any:
         """A proposition as a small picture, for drawings of tasks."""
 
+    def legend(self) -> Sequence[tuple[Any, str]]:
+        """Small drawings of what levels hold and of kinds of propositions, each with what it means in a few words."""
+
     def symbols(self) -> Sequence[Any]:
         """The symbols that `tiles` names: `cell` and `agent`, each with a number."""
 
@@ -396,8 +399,3 @@ class NamedProblem(Problem):
     def bare(self) -> Problem:
         """The problem alone: functions that are compiled for it serve all problems of its size."""
         return Problem(level=self.level, task=self.task)
-
-
-def bare(problem: Problem) -> Problem:
-    """A problem without its name, if it had one."""
-    return problem.bare() if isinstance(problem, NamedProblem) else problem

@@ -43,6 +43,8 @@ def test_everything_agreed_is_in_the_file(made: Path, together: dict[str, Any]) 
             assert row["low"] <= row["rate"] == row["solved"] / row["attempts"] <= row["high"]
             assert row["plan_length"] >= 1
             assert {"name", "tags", "rooms", "states", "mean_steps"} <= row.keys()
+            assert row["solved"] + row["rejected"] + row["timed_out"] == row["attempts"]
+            assert sum(row["stalled"].values()) == row["timed_out"]
     for name in ("mean", "median", "iqm"):
         assert together["together"][name].keys() == {"value", "low", "high"}
 

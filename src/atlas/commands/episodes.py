@@ -1,4 +1,4 @@
-"""`atlas watch`: see a trained policy play a problem."""
+"""`atlas trace`, `atlas play`, `atlas watch`: one problem, played from actions, by keyboard or by a policy."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`atlas sets`: the sets that policies are compared on."""
+"""`atlas eval` and `atlas sets`: how good policies are, and the sets that they are compared on."""
 
 import json
 from collections.abc import Sequence
@@ -77,8 +77,8 @@ def eval_command(argv: list[str]) -> int:
 def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
     from atlas.evaluation.results import evaluation, evaluation_file, print_evaluation, write_evaluation
 
-    chosen, terms, trials = _prepare(args, ATTEMPTS)
-    results = [(policy, _attempts(trials, policy, str(policy.run))) for policy in policies]
+    chosen, terms, evaluator = _prepare(args, ATTEMPTS)
+    results = [(policy, _attempts(evaluator, policy, str(policy.run))) for policy in policies]
     plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
     files = [evaluation_file(policy, chosen.name, given) for given, policy in zip(args.policies, policies, strict=True)]
     for file, pair in zip(files, results, strict=True):
@@ -94,12 +94,12 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
     from atlas.evaluation.results import over_time, over_time_file, print_curve, write_evaluation
     from atlas.runs.checkpoints import load_policy, run_of
 
-    chosen, terms, trials = _prepare(args, ATTEMPTS_OVER_TIME)
+    chosen, terms, evaluator = _prepare(args, ATTEMPTS_OVER_TIME)
     curves = []
     for path, files in kept.items():
         policies = [load_policy(file) for file in files]
         words = f"{path}, {{}} of {len(files)}"
-        pairs = [(p, _attempts(trials, p, words.format(n))) for n, p in enumerate(policies, start=1)]
+        pairs = [(p, _attempts(evaluator, p, words.format(n))) for n, p in enumerate(policies, start=1)]
         curve = over_time(chosen, terms, run_of(path), pairs)
         write_evaluation(over_time_file(run_of(path), chosen.name), curve)
         curves.append(curve)
@@ -126,11 +126,11 @@ def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Evaluat
     return chosen, terms, Evaluator(chosen.problems, terms.attempts, terms.step_limit, terms.greedy, terms.seed)
 
 
-def _attempts(trials: "Evaluator", policy: "Policy", words: str) -> "Attempts":
+def _attempts(evaluator: "Evaluator", policy: "Policy", words: str) -> "Attempts":
     from atlas.runs.display import bar
 
     with bar(words) as progress:
-        return trials.of_student(policy.student, policy.params, progress)
+        return evaluator.of_student(policy.student, policy.params, progress)
 
 
 def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None]":
@@ -148,7 +148,7 @@ def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None
 
 
 def _write_json(args: EvalArgs, content: dict[str, Any]) -> bool:
-    """Write what a machine wants; whether a person is still to be told."""
+    """Write the JSON if it is asked for; returns whether tables are to be printed as well."""
     import json
 
     from atlas.evaluation.results import write_evaluation

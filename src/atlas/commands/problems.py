@@ -1,4 +1,4 @@
-"""`atlas lint`: look for mistakes in a set of problems."""
+"""`atlas sample`, `show`, `solve` and `lint`: make problems, look at them, prove them, find mistakes in them."""
 
 import json
 from collections.abc import Sequence

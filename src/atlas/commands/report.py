@@ -1,4 +1,4 @@
-"""`atlas presets`: what comes in the box."""
+"""`atlas report` and `atlas presets`: one page about runs; the experiments that have a name."""
 
 import json
 from dataclasses import dataclass

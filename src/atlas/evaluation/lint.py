@@ -16,7 +16,7 @@ from atlas.types import NamedProblem
 
 Kind = Literal["malformed", "unsolvable", "trivial", "duplicate", "task", "unknown", "unreachable"]
 ERRORS: Final = ("malformed", "unsolvable", "trivial", "duplicate")
-"""Kinds that make a set unfit; the others are hints. What is wrong with a task says so itself."""
+"""Kinds that make a set unfit; the others are hints. Findings about tasks (`task`) have a severity of their own."""
 
 
 @dataclass(frozen=True)

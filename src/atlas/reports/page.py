@@ -1,4 +1,4 @@
-"""The page: sections in order, each from files alone; what is missing is said with the command that provides it."""
+"""The page about runs: sections in order, each from files alone; what is missing is said with its command."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +12,8 @@ import numpy as np
 from atlas.domains import domain_of
 from atlas.errors import AtlasError
 from atlas.reports import figures, results
-from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
-from atlas.reports.figures import Chart, inline_svg
+from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
+from atlas.reports.figures import Chart, at, inline_svg, points
 from atlas.reports.reading import Group, Plain, Run, nearest_preset
 from atlas.reports.reference import reference_table, referenced, without_counterpart
 from atlas.reports.results import Evaluated, evaluated
@@ -24,9 +24,6 @@ from atlas.settings import dump
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
 from atlas.words import clock, short
-
-# Problems on the page: levels whose cells are drawn once for all of them, and machines.
-
 
 # A gallery of generated problems through time: what the teacher replayed, and where it came from.
 
@@ -74,8 +71,8 @@ def _one(problems: Problem, number: int) -> Problem:
 
 def _card(problem: Problem, fact: Plain) -> str:
     return (
-        f'<article class="card"><div class="paper level">{level_svg(problem.level)}</div>'
-        f'<div class="paper machine">{task_svg(problem)}</div>'
+        f'<article class="card"><div class="level">{level_svg(problem.level)}</div>'
+        f'<div class="machine">{task_svg(problem)}</div>'
         f"{task_words(problem)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
     )
 
@@ -95,7 +92,7 @@ def _lineage(fact: Plain) -> str:
     return f"<details><summary>{escape(title)}</summary><ol>{edits}</ol></details>"
 
 
-# The page: sections in order, each from files alone; what is missing is said with the command that provides it.
+# The sections
 
 MOST_ROWS: Final = 300
 """Rows of a table on the page; files have all of them."""
@@ -148,13 +145,13 @@ def run_table(groups: Sequence[Group]) -> Table:
 
 def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
     config, last = run.config, run.last
-    held_out = next((r["held_out"]["all"] for r in reversed(run.records) if "held_out" in r), None)
+    held_out = _held_out_rates(run)
     values = " ".join(map(str, domain_of(config.domain).strata[1]))
     hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
     return (
         run.name, preset_words(group), config.plan.title, config.run.seed, config.pairing.how, values,
         config.tasks.sampler, config.domain.step_limit, config.run.num_envs, last.get("steps"), hours,
-        None if held_out is None else Number(float(held_out)),
+        Number(held_out[-1]) if held_out else None,
     )  # fmt: skip
 
 
@@ -193,10 +190,39 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{shapes}\n"
-        f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p></header>'
+        f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p>'
+        f"{_headline(report)}</header>"
         f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
     )
+
+
+def _headline(report: Report) -> str:
+    """What came of it, in a few large numbers: held-out problems before and after, and the mean on every set."""
+    several = len(report.groups) > 1
+    items = []
+    for group in report.groups:
+        whose = f"{group.name}, " if several else ""
+        both = [(rates[0], rates[-1]) for run in group.runs if (rates := _held_out_rates(run))]
+        if both:
+            before, after = np.mean(both, axis=0)
+            items.append((f"{_per_cent(before)} → {_per_cent(after)}", f"{whose}held-out problems, first to last"))
+    for one in report.sets:
+        for result in one.results:
+            whose = f"{result.group.name}, " if several else ""
+            items.append((_per_cent(result.aggregates["mean"].value), f"{whose}{one.name}, mean solve rate"))
+    shown = "".join(f"<div><b>{value}</b><span>{escape(words)}</span></div>" for value, words in items)
+    return f'<div class="headline">{shown}</div>' if items else ""
+
+
+def _held_out_rates(run: Run) -> list[float]:
+    """The rates on held-out problems over the course of a run."""
+    found = points(run.records, at("held_out", "all"))
+    return [] if found is None else found[1].tolist()
+
+
+def _per_cent(rate: float) -> str:
+    return f"{100 * rate:.0f} %"
 
 
 def _asset(name: str) -> str:
@@ -204,10 +230,16 @@ def _asset(name: str) -> str:
 
 
 def _charts(charts: Iterable[Chart]) -> str:
+    charts = list(charts)
+    axes = dict.fromkeys(chart.axis for chart in charts if chart.axis)
     figures = "".join(
-        f"<figure>{inline_svg(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>\n" for chart in charts
+        f'<figure data-axis="{chart.axis}">{inline_svg(chart)}'
+        f"<figcaption>{escape(chart.caption)}</figcaption></figure>\n"
+        for chart in charts
     )
-    return f'<div class="charts">{figures}</div>' if figures else ""
+    switch = "".join(f'<button type="button" data-axis="{axis}">{axis}</button>' for axis in axes)
+    switch = f'<p class="axes" hidden>over {switch}</p>' if len(axes) > 1 else ""
+    return f'{switch}<div class="charts">{figures}</div>' if figures else ""
 
 
 def _absent(report: Report, sentence: str) -> str:
@@ -306,7 +338,8 @@ def _listed(table: Table) -> str:
 
 def _episodes(report: Report) -> str:
     content, notes = episodes(report.sets, report.runs, report.episodes_each)
-    parts = [content, *(_absent(report, note) for note in notes)]
+    about = legend(run.config.domain.name for run in report.runs) if content else ""
+    parts = [about, content, *(_absent(report, note) for note in notes)]
     if not content and not notes:
         run = _command_for(report)
         sentence = f"No episodes: `atlas eval {run} --problems hand` finds the best and worst problems"

@@ -41,8 +41,8 @@ SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
 def load(path: Path | str, bad: list[str] | None = None) -> list[NamedProblem]:
     """All problems of a file, a set or a folder, with their names; no two are called the same.
 
-    Where a list is given for what is bad, a file or document that cannot be read puts a sentence there, and the others
-    are read.
+    With a list `bad`, each file or document that cannot be read adds a sentence to it and is skipped; without, it is an
+    error.
     """
     path = _existing(path)
     problems = [problem for read in _readers(path) for problem in _read(read, bad)]
@@ -119,7 +119,7 @@ def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
 
 
 def foreign(test: str, subject: Any) -> Any:
-    """The module for other people's files that knows this path or document, by one of its tests; None if none does."""
+    """The domain's module for other people's files whose test of that name accepts the subject, else None."""
     modules = (find(row.foreign) for row in DOMAINS.values() if row.foreign)
     return next((module for module in modules if getattr(module, test)(subject)), None)
 

@@ -1,7 +1,4 @@
-"""Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.
-
-Any problem fits any policy: sizes come from the problem.
-"""
+"""One episode, moment by moment: replayed from actions or played by a policy, told in names."""
 
 import functools
 import operator
@@ -28,7 +25,7 @@ from atlas.world import World, WorldState
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
 
 NO_LIMIT: Final = np.iinfo(np.int32).max
-"""For the compiled world: an episode counts for itself, so that all limits share one program."""
+"""The limit of the compiled world: `Episode` counts its own steps, so that one program serves all limits."""
 Action = SupportsIndex | str
 """A number, or a name such as `forward` or `pick_up`."""
 

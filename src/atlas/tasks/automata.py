@@ -1,7 +1,7 @@
 """Deterministic automata over labels, one decision diagram a state: what English and LTLf are compiled through.
 
-Automata are put together one after the other, all, any, the one begun first, without; all over one pool of diagrams.
-Parts keep their meaning: accepted once, they stay so.
+They are combined (one after the other, all of them, any of them, the one begun first, one without another) over one
+pool of diagrams. A part that has accepted stays accepted.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence

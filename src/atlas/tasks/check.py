@@ -200,7 +200,7 @@ class _Checks:
             yield Finding("warning", f"no labels lead to {self.state(u)}")
 
     def rushes(self) -> Iterator[Finding]:
-        """Steps that the label which led to them always makes as well."""
+        """Edges whose guard already holds on the label that led to their source."""
         for edge in self.flat.edges:
             if edge.target == edge.source or self.theory.smallest(edge.literals) is None:
                 continue

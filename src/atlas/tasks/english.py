@@ -208,7 +208,7 @@ class _Parser(Reader):
         self.diagrams = Diagrams()
         self.props: set[int] = set()
         self.is_exact = True
-        """Whether guards follow the words one by one, so that labels which cannot occur need no thought."""
+        """True while guards mirror the words; then labels that cannot occur need no care."""
 
     # Moments: what holds at one label
 

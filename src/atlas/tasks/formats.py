@@ -51,9 +51,9 @@ from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 TASK_KEYS: Final = ("english", "ltlf", "transitions")
 """How a task can be written; one of them is needed."""
-_KEYS: Final = (*TASK_KEYS, "root", "transitions", "alphabet")
+_KEYS: Final = (*TASK_KEYS, "root", "alphabet")
 _LEAF: Final = "leaf"
-"""What an edge calls that calls nothing."""
+"""Stands for the callee of an edge that calls no machine."""
 
 
 def parse_task(value: Any, vocabulary: Vocabulary) -> Task:

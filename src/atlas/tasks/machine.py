@@ -1,7 +1,7 @@
 """Tasks as plain values: reward machines that may call each other. No JAX.
 
 Everything people do with tasks works on `Task`: front ends build one, printers, checks, drawings and the prover read
-one. Training uses its arrays (`atlas.tasks.packed`). `tabulate` and `untabulate` lead from one form to the other.
+one. Training uses its arrays (`atlas.tasks.packed`); `tabulate` makes them as NumPy tables, `untabulate` reads them.
 """
 
 import functools
@@ -22,7 +22,7 @@ UNUSED: Final = -1
 MAX_STATES: Final = 127
 """The number of a state, over all machines, is one byte."""
 ACCEPT, REJECT = -1, -2
-"""How those who build a machine may call its terminal states."""
+"""Targets that stand for acceptance and rejection while a machine is built."""
 
 
 class Edge(NamedTuple):

@@ -111,6 +111,11 @@ class MinigridSurface:
 
         return sign(prop)
 
+    def legend(self) -> "list[tuple[Drawing, str]]":
+        from atlas.domains.minigrid.draw import legend
+
+        return legend()
+
     def symbols(self) -> "list[Symbol]":
         from atlas.domains.minigrid.draw import page_symbols
 
