@@ -61,7 +61,8 @@ def write(job: Job) -> None:
             "curriculum": {
                 "states": run + t / 100, "rooms": 1 + run, "objects": 2 * run + t, "paths": 1.5, "path_length": 2.5,
                 "edits": run + t / 20, "solvable": t / 200, "solvable_replayed": t / 100,
-                "shares": {"rooms": {"1": 1.0}, "objects": {"4": 1.0}}, "edit_kinds": {"add_rooms": 0.25, "add_state": 0.75},
+                "shares": {"rooms": {"1": 1.0}, "objects": {"4": 1.0}},
+                "edit_kinds": {"add_rooms": 0.25, "add_state": 0.75},
             },
         }
         for t in TIMES
