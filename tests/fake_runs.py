@@ -191,10 +191,14 @@ def _tag(rows: list[dict[str, Any]], tag: str) -> dict[str, Any]:
 
 def _over_time(path: Path) -> dict[str, Any]:
     points = [
-        {"iteration": t, "steps": 64 * t, "seconds": 3.0 * t, "mean": t / 150, "iqm": t / 140, "median": t / 130}
+        {
+            "iteration": t, "steps": 64 * t, "seconds": 3.0 * t, "mean": t / 150, "iqm": t / 150, "median": t / 150,
+            "rates": [t / 150] * (len(NAMES) + 1),
+        }
         for t in TIMES
-    ]
-    return {"set": {"name": "set", "step_limit": 512, "attempts": 10}, "run": str(path), "points": points}
+    ]  # fmt: skip
+    about = {"name": "set", "step_limit": 512, "attempts": 10}
+    return {"set": about, "run": str(path), "problems": [*NAMES, ODD_NAME], "points": points}
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -118,6 +118,23 @@ def test_a_run_stops_when_time_is_up():
     assert int(state.iterations) == 1
 
 
+def test_hooks_see_the_first_iteration_at_every_mark(whole):
+    """However long the calls are, and without any effect on training."""
+    seen, marks = [], [100, 350, 360, 900]
+
+    def next_mark(steps):
+        return next((mark for mark in marks if mark > steps), 10**9)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("atlas.fit.CALL_SECONDS", 1e9)
+        state = fit(trainer(), config(), start(), [seen.append], next_mark=next_mark)
+    jax.tree.map(np.testing.assert_array_equal, plain(state), whole[0])
+    steps = np.array([0, *(moment.steps for moment in seen)])
+    for mark in marks:
+        first = steps[steps >= mark][0]
+        assert first - mark < toys.ROLLOUT * NUM_EVAL
+
+
 def test_time_spent_before_counts():
     seen = []
     fit(trainer(), config(total_steps=10**9, time_limit=2.0), start(), [seen.append], seconds=119.9999)

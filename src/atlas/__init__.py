@@ -4,6 +4,7 @@ import importlib
 from typing import Any
 
 _PUBLIC: dict[str, str] = {
+    "edit": "atlas.api",
     "english": "atlas.api",
     "explain": "atlas.api",
     "follow": "atlas.api",

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atlas.domains import default_name, domain_of, name_for, surface_for, vocabulary_of
-from atlas.errors import AtlasError, nearest
+from atlas.errors import AtlasError, listed, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.tasks import machine
 from atlas.tasks.machine import Task, machine_name
-from atlas.vocabulary import ACCEPTED, REJECTED, Vocabulary
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 if TYPE_CHECKING:
     from atlas.config import Config
@@ -214,6 +214,89 @@ def _one_by_one(batch: Any) -> list[Any]:
 
     leaves, tree = jax.tree.flatten(jax.device_get(batch))
     return [jax.tree.unflatten(tree, [leaf[i] for leaf in leaves]) for i in range(len(leaves[0]))]
+
+
+# Edits
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A problem that an edit made of another, and what was changed, in words."""
+
+    problem: "NamedProblem"
+    edit: str
+
+
+def edit(problem: "Problem", kind: str, seed: int = 0, rooms: tuple[int, ...] | None = None) -> Edited:
+    """One edit of a kind (`add_rooms`, `switch_proposition`, …) of a problem, as teachers make them.
+
+    `rooms`: the room counts that levels may have. Hindsight edits need an episode that ended on its way: the solver's
+    plan, cut where the task was last under way.
+    """
+    import jax
+
+    from atlas.build import tell_edit
+    from atlas.config import Config
+    from atlas.problems import PRECEDING, SUCCEEDING, edit_names, stack
+    from atlas.settings import from_plain, require
+    from atlas.tasks.packed import pack, unpack
+    from atlas.tasks.sample import formalism
+    from atlas.types import About, NamedProblem
+
+    require(0 <= seed < 2**32, "seed", seed, "a whole number from 0 to 4,294,967,295 is needed")
+    key, about, plain = jax.random.key(seed), getattr(problem, "about", About()), unpack(problem.task)
+    own = about.name or "this problem"
+    domain_name = name_for(problem)
+    chosen = {"name": domain_name} | ({} if rooms is None else {"rooms": list(rooms)})
+    domain = domain_of(from_plain(Config, {"domain": chosen}).domain)
+    tasks, _ = formalism(Config().tasks, domain.vocabulary, mask=domain.mask)
+    known = edit_names(domain, tasks)
+    if kind not in known:
+        hint = nearest(kind, known) or f"; there are {', '.join(known)}"
+        raise AtlasError(f"'{kind}' is no kind of edit{hint}")
+    size = machine.natural_size(plain)
+    level, task = problem.level, pack(plain, size._replace(states=size.states + 1))
+    if kind in (PRECEDING, SUCCEEDING):
+        level, task, arguments = _hindsight(problem, kind == PRECEDING, tasks)
+    else:
+        level_edits = {one.name: one for one in domain.edits}
+        of_level = kind in level_edits
+        one = level_edits[kind] if of_level else next(one for one in tasks.edits if one.name == kind)
+        if of_level:  # at the size that the settings ask for
+            sampled = problem.replace(level=domain.sample(key))
+            level = jax.tree.map(lambda leaf: leaf[0], stack([problem, sampled]).level)
+            if any(a.shape != b.shape for a, b in zip(*map(jax.tree.leaves, (level, sampled.level)), strict=True)):
+                raise AtlasError(f"{own} is larger than levels of {listed(list(map(str, domain.strata[1])))} rooms")
+        subject: Any = level if of_level else task
+        if not one.applicable(subject):
+            raise AtlasError(f"{kind} does not apply to {own}")
+        changed, told = jax.jit(one.apply)(key, subject)
+        level, task = (changed, task) if of_level else (level, changed)
+        arguments = np.asarray(told).tolist()
+    made = About(name=f"{about.name or 'problem'}-{kind}")
+    child = NamedProblem(level=surface_for(problem).crop(level), task=unpack(task), about=made)
+    return Edited(child, tell_edit(domain_name, kind, arguments))
+
+
+def _hindsight(problem: "Problem", preceding: bool, tasks: Any) -> tuple[Any, Any, list[int]]:
+    """The level, the task and what a lineage would say."""
+    from atlas.show.episode import Episode
+    from atlas.types import pack_pair
+
+    episode = Episode(problem)
+    start, reached = episode.place, None
+    for action in solve(problem).plan or ():
+        if episode.act(action).done:
+            break
+        if episode.place != start and episode.record.outcome == RUNNING:
+            reached = (episode.level, *episode.progress, episode.place)
+    if reached is None:
+        raise AtlasError("hindsight needs a task that is solved in several steps, and a plan that solves it")
+    level, task, state, (number, place) = reached
+    part, fits = (tasks.prefix if preceding else tasks.suffix)(task, state)
+    if not fits:
+        raise AtlasError("the task that hindsight makes of it is too large")
+    return (problem.level if preceding else level), part, [pack_pair(number, place), -1, -1]
 
 
 def solve(problem: "Problem", step_limit: int = STEP_LIMIT, budget: int = 1500, polish: int = 300) -> Any:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from jaxtyping import Key
 
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
-from atlas.domains import domain_of, surface_of
+from atlas.domains import domain_of, surface_of, vocabulary_of
 from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor
 from atlas.rollout import Player
 from atlas.settings import require
@@ -128,6 +129,16 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     )
 
 
+def tell_edit(domain: str, name: str, arguments: Sequence[int]) -> str:
+    """One edit of a problem of a domain with its arguments: `add_object(red ball at 3,4)`."""
+    words = surface_of(domain).edit_words(name, arguments)
+    words = words or tell_task_edit(name, arguments, vocabulary_of(domain).names)
+    hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
+    if name in hindsight:
+        words = hindsight[name].format(tell_state(arguments[0]))
+    return f"{name}({words or ', '.join(str(x) for x in arguments if x != -1)})"
+
+
 AT_ONCE = 256
 """Problems that are checked side by side: the check needs memory."""
 
@@ -136,14 +147,6 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
     domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
     screen = surface.screen(made.config.domain)
-    hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
-
-    def tell_edit(name: str, arguments: Sequence[int]) -> str:
-        """One edit with its arguments: `add_object(red ball at 3,4)`."""
-        words = surface.edit_words(name, arguments) or tell_task_edit(name, arguments, domain.vocabulary.names)
-        if name in hindsight:
-            words = hindsight[name].format(tell_state(arguments[0]))
-        return f"{name}({words or ', '.join(str(x) for x in arguments if x != -1)})"
 
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}
@@ -163,7 +166,7 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
         plan=trainer.plan,
         sample=made.sample,
         edit_names=edit_names(domain, tasks),
-        tell_edit=tell_edit,
+        tell_edit=partial(tell_edit, made.config.domain.name),
         sizes=sizes,
         inspect=inspect,
         solved_by=(domain.strata[0], "states"),

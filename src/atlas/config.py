@@ -195,7 +195,13 @@ class RunConfig(Settings):
     time_limit: float | None = setting(None, above=0.0)
     """Minutes after which training stops, if it is not done before."""
     snapshot_every: float = setting(60.0, above=0.0)
-    """Seconds between evaluations with a curriculum snapshot."""
+    """Seconds between looks at held-out problems and at the curriculum."""
+    policies: int = setting(32, at_least=2)
+    """Most policies kept, spread evenly over env steps; the untrained and the last one beside them."""
+    snapshots: int = setting(8, at_least=2)
+    """Most snapshots of the curriculum kept, spread evenly over env steps; the last one beside them."""
+    keep_at: tuple[int, ...] = setting((), at_least=1)
+    """Env steps at which a policy and a snapshot are kept in any case."""
     checkpoint_every: float = setting(60.0, above=0.0)
     """Seconds between checkpoints."""
     keep: int = setting(3, at_least=1)
@@ -245,6 +251,11 @@ class Config(Settings):
         """Env steps played in so many iterations, `trained` of them with an update."""
         only_scored = (iterations - trained) * (self.plan.num_eval or 0)
         return self.run.rollout * (trained * self.plan.num_train + only_scored)
+
+    @property
+    def longest_iteration(self) -> int:
+        """Env steps of the longer kind of iteration."""
+        return max(self.env_steps(1, 0), self.env_steps(1, 1))
 
     def expected_updates(self) -> int:
         """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""

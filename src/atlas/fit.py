@@ -70,9 +70,13 @@ def fit(
     stop: Callable[[], bool] = lambda: False,
     seconds: float = 0.0,
     agree: Callable[[Pulse], Pulse] = lambda mine: mine,
+    next_mark: Callable[[int], int] | None = None,
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before; if nothing is
     left, nothing is done.
+
+    Hooks see the state after the first iteration that reaches the end or `next_mark(steps)`, and in between as the
+    clock has it.
 
     Where several processes train together, `agree` makes one pulse of theirs; it is called before the first iteration
     and after each call.
@@ -80,11 +84,11 @@ def fit(
     run = config.run
     begin = time.monotonic() - seconds
     pulse, iteration, trained = agree(Pulse(1, seconds, False)), int(state.iterations), int(state.trained)
-    longest = max(config.env_steps(1, 0), config.env_steps(1, 1))
     steps = config.env_steps(iteration, trained)
     while not iteration or not is_over(config, steps, pulse.seconds):  # one iteration, whatever compiling took
         started = time.monotonic()
-        most = max(1, (run.total_steps - steps) // longest)  # so many cannot overshoot the end, whatever their kind
+        goal = min(run.total_steps, next_mark(steps)) if next_mark else run.total_steps
+        most = max(1, (goal - steps) // config.longest_iteration)  # so many cannot overshoot it, whatever their kind
         state, totals = trainer.compiled(state, np.int32(min(pulse.pace, most)))
         metrics: Metrics = jax.device_get(totals)
         if metrics.bad != NEVER:

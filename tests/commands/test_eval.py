@@ -153,7 +153,10 @@ def test_over_time(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
     kept = read_evaluation(made / "one" / "evaluations" / "set-over-time.json")
     assert kept["set"]["attempts"] == 2
     assert [point["iteration"] for point in kept["points"]] == [LAST]
-    assert {"steps", "seconds", "mean", "iqm", "median"} <= kept["points"][0].keys()
+    (point,) = kept["points"]
+    assert {"steps", "seconds", "mean", "iqm", "median"} <= point.keys()
+    assert len(point["rates"]) == len(kept["problems"]) == kept["set"]["problems"]
+    assert sum(point["rates"]) / len(point["rates"]) == pytest.approx(point["mean"])
     assert f"{64 * LAST:,}" in capsys.readouterr().out
 
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from atlas.cli import main
+from atlas.evaluation.statistics import STATISTICS
 from atlas.reports.episodes import choose
-from atlas.reports.figures import join
+from atlas.reports.figures import join, learning_curves, solve_rates
 from atlas.reports.page import Report, page, run_table
 from atlas.reports.reading import group_runs, nearest_preset, read_runs
 from atlas.reports.results import evaluated, tables
@@ -160,7 +162,8 @@ def test_seeds_share_a_curve_and_others_are_compared(folder: Path) -> None:
     assert nearest_preset(groups[1].config) == ("tiny", ["teacher.replay_prob = 0.5"])
     text = page(Report(groups, 0))
     outline(text)
-    assert "bands reach from the lowest" in text
+    assert "bands their 95 % intervals" in text
+    assert {"over-time-iqm-set", "over-time-mean-set"} <= {chart.name for chart in Report(groups).charts()["learning"]}
     assert "held-out-rooms-2" in {chart.name for chart in Report(groups).charts()["learning"]}
     assert len(run_table(groups).rows) == 3
 
@@ -171,13 +174,84 @@ def test_curves_of_runs_are_joined_where_all_have_been() -> None:
     curve = join([one, two])
     assert curve is not None
     np.testing.assert_allclose(curve.x, [5, 10, 15])
-    np.testing.assert_allclose(curve.mean, [0.75, 1.5, 2.25])
+    np.testing.assert_allclose(curve.value, [0.75, 1.5, 2.25])
     np.testing.assert_allclose(curve.low, [0.5, 1, 1.5])
     np.testing.assert_allclose(curve.high, [1, 2, 3])
     apart = join([one, (np.array([30.0, 40.0]), np.array([5.0, 6.0]))])
     assert apart is not None
     np.testing.assert_allclose(apart.x, [30, 40])
     assert join([]) is None
+
+
+def told_over_time(steps: list[int], rates: Any, names: str = "abcd") -> dict[str, Any]:
+    points = [{"steps": at, "rates": list(row)} for at, row in zip(steps, rates, strict=True)]
+    return {"set": {"attempts": 10}, "problems": list(names), "points": points}
+
+
+def test_learning_curves_are_of_runs_and_problems() -> None:
+    one = told_over_time([0, 10, 20], [[0, 0, 0, 0], [0.2, 0.4, 0.6, 0.8], [1, 1, 1, 1]])
+    two = told_over_time([5, 15, 25], [[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]])
+    found = solve_rates([one, two], STATISTICS)
+    np.testing.assert_allclose(found["mean"].x, [10, 20])
+    # The second run halfway between its policies: 0, 0, 0.5, 1; then 0.5, 0.5, 1, 1.
+    np.testing.assert_allclose(found["mean"].value, [(2.0 + 1.5) / 8, (4.0 + 3.0) / 8])
+    # Of 0 0 .2 .4 .5 .6 .8 1 the middle four; of .5 .5 1 1 1 1 1 1 as well.
+    np.testing.assert_allclose(found["iqm"].value, [(0.2 + 0.4 + 0.5 + 0.6) / 4, 1.0])
+    for curve in found.values():
+        assert np.all(curve.low <= curve.value)
+        assert np.all(curve.value <= curve.high)
+    assert found["mean"].low[0] < found["mean"].high[0]
+    # For each problem the runs are drawn again: the lowest that can happen is the worse run at every problem.
+    assert found["mean"].low[0] >= (0 + 0 + 0.5 + 0.8) / 4
+
+
+def test_learning_curves_over_problems_that_all_runs_have() -> None:
+    one = told_over_time([0, 10], [[0.1, 0.9, 0.5], [0.2, 0.8, 0.5]], "abc")
+    two = told_over_time([0, 10], [[0.3, 0.7], [0.4, 0.6]], "ca")
+    np.testing.assert_allclose(
+        solve_rates([one, two], STATISTICS)["mean"].value, [(0.1 + 0.5 + 0.7 + 0.3) / 4, 1.7 / 4]
+    )
+
+
+def test_curves_of_older_evaluations_are_means_over_runs() -> None:
+    def bare(*means: float) -> dict[str, Any]:
+        points = [{"steps": 10 * n, "mean": mean, "iqm": mean, "median": mean} for n, mean in enumerate(means)]
+        return {"set": {}, "points": points}
+
+    found = learning_curves([bare(0.0, 0.4), bare(0.2, 0.8)])
+    np.testing.assert_allclose(found["iqm"].value, [0.1, 0.6])
+    assert solve_rates([bare(0.0, 0.4)], STATISTICS) == {}
+
+
+@pytest.mark.usefixtures("plain_charts")
+def test_the_authors_results_stand_beside_ours(folder: Path, tmp_path: Path) -> None:
+    """`tiny` is ACCEL with independent sampling, at another scale; with another score it has no counterpart."""
+    path = shutil.copytree(folder / "one-seed0", tmp_path / "accel")
+    for name in ("set", "set-over-time"):
+        file = path / "evaluations" / f"{name}.json"
+        file.rename(file.with_name(name.replace("set", "hand") + ".json"))
+    shutil.copytree(path, tmp_path / "other")
+    config = tmp_path / "other" / "config.yaml"
+    config.write_text(config.read_text().replace("score: maxmc", "score: constant"))
+    report = Report(group_runs(read_runs([tmp_path / "accel", tmp_path / "other"])), 0, reference=True)
+    text = page(report)
+    outline(text)
+    assert "Dotted: what the authors reached" in text
+    assert [sentence for sentence in report.missing if "repeats no experiment" in sentence] == [
+        "other repeats no experiment that the authors gave a number for, so it has no reference lines."
+    ]
+    (beside,) = [table for table in report.tables() if table.name == "reference-hand"]
+    ours = report.sets[0].results[0].aggregates
+    assert [(row[0], row[1], row[3].value, row[5].value) for row in beside.rows] == [
+        ("accel", "paper-accel", 0.889, 0.723)
+    ]
+    assert beside.rows[0][2].value == ours["iqm"].value
+    charts = {chart.name: chart for part in report.charts().values() for chart in part}
+    axes = Figure().add_subplot()
+    charts["over-time-iqm-hand"].draw(axes)
+    dotted = [line.get_ydata()[0] for line in axes.get_lines() if line.get_linestyle() == ":" and len(line.get_ydata())]
+    assert dotted == [0.889]
+    assert "Dotted" not in page(Report(report.groups, 0))
 
 
 REMOVED = ["metrics.jsonl", "evaluations", "snapshots", "checkpoints"]

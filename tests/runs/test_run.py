@@ -108,9 +108,23 @@ def test_every_snapshot_has_its_record_and_its_files(watched):
     full = [record for record in records if record["curriculum"]["problems"]]
     assert all(set(record["curriculum"]) == CURRICULUM for record in full)
     assert all({"all", "rooms_1", "rooms_2"} == set(record["held_out"]) for record in records)
-    stems = {name: sorted(p.stem for p in (watched / name).glob("0*")) for name in SNAPSHOTS}
-    assert stems["policies"] == [f"{record['iteration']:09d}" for record in records]
-    assert stems["snapshots"] == stems["gallery"] == [f"{record['iteration']:09d}" for record in full]
+    kept = {kind: running.RunFolder(watched).iterations(kind) for kind in SNAPSHOTS}
+    assert kept["snapshots"] == kept["gallery"]
+    assert set(kept["snapshots"]) <= {record["iteration"] for record in full}
+
+
+def test_policies_and_snapshots_are_kept_at_env_steps(watched, alone):
+    """The same ones whether the run is looked at all the time or never."""
+    steps = {0: 0} | {record["iteration"]: record["steps"] for record in read(watched / "metrics.jsonl")}
+    for kind in SNAPSHOTS:
+        assert running.RunFolder(watched).iterations(kind) == running.RunFolder(alone).iterations(kind)
+    kept = [steps[iteration] for iteration in running.RunFolder(watched).iterations("policies")]
+    marks = [STEPS * part // 8 for part in range(9)]
+    assert kept == [min(at for at in steps.values() if at >= mark) for mark in marks]
+    assert all(load_parameters(path)[1]["steps"] in kept for path in (watched / "policies").glob("*.npz"))
+    last = kept[-1]
+    assert {steps[iteration] for iteration in running.RunFolder(watched).iterations("snapshots")} <= set(kept)
+    assert steps[running.RunFolder(watched).iterations("snapshots")[-1]] == last
 
 
 def test_the_examples_of_a_snapshot_tell_where_they_came_from(watched):

@@ -10,13 +10,13 @@ import pytest
 from atlas.cli import main
 from atlas.errors import AtlasError
 from atlas.runs.folder import Lock
-from atlas.runs.sweep import Job, Local, jobs_of, read_sweep
+from atlas.runs.sweep import Evaluation, Job, Local, jobs_of, read_sweep, results
 from atlas.settings import dump
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
 PAPER = {
     "paper-core": 40, "paper-dag": 20, "paper-conditioning": 20, "paper-edits": 40, "paper-edit-kinds": 40,
-    "paper-scores": 30, "paper-appendix-e1": 48,
+    "paper-scores": 30, "paper-appendix-e1": 48, "paper-earlier-each": 15, "paper-earlier-grid": 192,
 }  # fmt: skip
 SMALL = """
 about: for a test
@@ -185,6 +185,62 @@ def test_a_run_is_started_or_resumed_as_its_folder_says(tmp_path):
     (job.folder / "config.yaml").write_text("run: {}")
     with pytest.raises(AtlasError, match="holds a run with other settings"):
         job.status()
+
+
+JUDGES = """
+import json, pathlib, sys
+folder, name, rate = pathlib.Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+(folder / "evaluations").mkdir(exist_ok=True)
+told = {"set": {"attempts": 10}, "runs": [{"iteration": 7, "mean": rate}]}
+(folder / "evaluations" / f"{name}.json").write_text(json.dumps(told))
+"""
+
+
+def test_runs_are_judged_on_a_set_once_they_are_trained(tmp_path, monkeypatch):
+    """The script that trains says 25 and 75 per cent; on the set it is the other way round."""
+    (tmp_path / "plays.py").write_text(PLAYS.replace('"steps": 5000', '"steps": 5000, "iteration": 7'))
+    (tmp_path / "judges.py").write_text(JUDGES)
+    real, asked = Job.command, []
+
+    def command(job):
+        if job.status() != "trained":
+            return [sys.executable, str(tmp_path / "plays.py"), str(job.folder), "works", "0"]
+        asked.append(real(job)[3:])
+        rate = "0.9" if "seed-0" in job.folder.name else "0.1"
+        return [sys.executable, str(tmp_path / "judges.py"), str(job.folder), "set", rate]
+
+    monkeypatch.setattr(Job, "command", command)
+    monkeypatch.setattr("atlas.runs.sweep.WAIT", 0.01)
+    jobs = jobs_of(read_sweep(write(tmp_path, SMALL)).runs, tmp_path / "runs", (Evaluation("some/set.yaml"),))
+    told = []
+    assert Local(tell=told.append).run(jobs) == []
+    assert [job.rate() for job in jobs] == [0.9, 0.1, 0.9, 0.1]
+    assert asked == [["eval", str(job.folder), "--problems", "some/set.yaml"] for job in jobs]
+    assert [(row["done"], row["mean"]) for row in results(jobs)] == [(2, 0.5), (2, 0.5)]
+    assert sum("is evaluated on set" in sentence for sentence in told) == 4
+    # An evaluation of an earlier policy does not count.
+    stale = jobs[0].folder / "evaluations" / "set.json"
+    stale.write_text(stale.read_text().replace("7", "6"))
+    assert jobs[0].status() == "trained"
+
+
+def test_an_evaluation_that_leaves_nothing_behind_is_a_failure(played, tmp_path):
+    played()
+    jobs = jobs_of(read_sweep(write(tmp_path, SMALL)).runs[:1], tmp_path / "runs", (Evaluation("validation"),))
+    assert Local(retries=1, tell=lambda _: None).run(jobs) == jobs
+
+
+def test_a_judge_must_be_a_set(tmp_path, capsys):
+    assert main(["sweep", str(write(tmp_path, SMALL)), "--judge", "valdation", "--list"]) == 2
+    assert "did you mean validation?" in capsys.readouterr().err
+
+
+def test_a_config_written_by_an_earlier_version_is_the_same_experiment(tmp_path):
+    (job, *_) = jobs_of(read_sweep(write(tmp_path, SMALL)).runs, tmp_path / "runs")
+    job.folder.mkdir(parents=True)
+    lines = dump(job.planned.config).splitlines()
+    (job.folder / "config.yaml").write_text("\n".join(line for line in lines if "policies" not in line))
+    assert job.status() == "new"
 
 
 def test_without_the_packages_there_is_a_sentence(tmp_path, monkeypatch, capsys):

@@ -323,17 +323,14 @@ def watch_command(argv: list[str]) -> int:
     from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
-    from atlas.runs.problem_files import choose
     from atlas.runs.screen import Screen
     from atlas.show.episode import Trained, scenes
-    from atlas.types import NamedProblem
 
     keep_programs()
     with bar("loading"):
         policy = load_policy(args.run, args.which)
-        problem = choose(args.problem, args.name, args.index) if args.problem else _held_out(policy.run, args.seed)
-        if not isinstance(problem, NamedProblem):
-            raise AtlasError(f"{args.problem}: holds a level without a task, and a policy needs one")
+        chosen = choose_problem(args.problem, args.name, args.index) if args.problem else None
+        problem = chosen or _held_out(policy.run, args.seed)
         playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Screen()

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -34,6 +35,8 @@ class ReportArgs:
     """Also write every table into this folder, as CSV and LaTeX."""
     episodes: int = 4
     """Episodes on each of the best and the worst problems; 0 plays none."""
+    reference: Literal["paper"] | None = None
+    """Draw what the paper's authors reached beside it, as dotted lines and in a table."""
     json: bool = False
     """Print JSON: the files that were written, and what was left out."""
 
@@ -58,7 +61,7 @@ def report_command(argv: list[str]) -> int:
     from atlas.runs.store import write_whole
 
     with bar("reading and drawing") as progress:
-        report = Report(group_runs(read_runs(args.runs)), args.episodes)
+        report = Report(group_runs(read_runs(args.runs)), args.episodes, args.reference is not None)
         write_whole(args.out, page(report, progress))
     figures = [path for chart in all_charts(report) for path in save_chart(chart, args.figures)] if args.figures else []
     tables = [path for table in report.tables() for path in save_table(table, args.tables)] if args.tables else []

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from atlas.errors import AtlasError
-from atlas.runs.sweep import Job, Local, jobs_of, on_slurm, read_sweep, results, search
+from atlas.runs.sweep import Evaluation, Job, Local, jobs_of, on_slurm, read_sweep, results, search
 from atlas.words import plural, short
 
 
@@ -29,6 +29,9 @@ class Args:
     """How often a run that fails is tried again."""
     slurm: bool = False
     """Hand the runs to SLURM and return (needs submitit)."""
+    judge: str | None = None
+    """Judge runs by their mean solve rate on this set (validation, or any file or folder) instead of by the held-out
+    problems they solve at the end: each is evaluated when it is trained."""
     list: bool = False
     """Start nothing: show what there is to do, and the results so far."""
     json: bool = False
@@ -46,6 +49,12 @@ def sweep_command(argv: list[str]) -> int:
     if sweep.search is not None and (args.slurm or args.list):
         raise AtlasError("a search decides as it goes: --slurm and --list are for sweeps with `runs`")
 
+    if args.judge is not None:
+        from atlas.evaluation.sets import open_set
+
+        open_set(args.judge)  # a bad name is said, and a set not there yet is built, before anything starts
+    judge = () if args.judge is None else (Evaluation(args.judge),)
+
     def tell(sentence: str) -> None:
         if not args.json:
             print(sentence, flush=True)
@@ -61,10 +70,10 @@ def sweep_command(argv: list[str]) -> int:
     failed: list[Job] = []
     try:
         if sweep.search is not None:
-            jobs = search(sweep.search, folder, local)
+            jobs = search(sweep.search, folder, local, judge)
             failed = [job for job in jobs if job.status() != "done"]
         else:
-            jobs = jobs_of(sweep.runs, folder)
+            jobs = jobs_of(sweep.runs, folder, judge)
             done = sum(job.status() == "done" for job in jobs)
             tell(f"{plural(len(jobs), 'run')} in {folder}, {done} of them done")
             if args.slurm:
@@ -76,11 +85,11 @@ def sweep_command(argv: list[str]) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
     rows = results(jobs, failed)
-    print(json.dumps(rows, indent=2)) if args.json else _show(rows, failed)
+    print(json.dumps(rows, indent=2)) if args.json else _show(rows, failed, args.judge)
     return 1 if failed else 0
 
 
-def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
+def _show(rows: list[dict[str, Any]], failed: list[Job], judge: str | None) -> None:
     """The table at the end."""
     from rich import box
     from rich.table import Table
@@ -89,7 +98,7 @@ def _show(rows: list[dict[str, Any]], failed: list[Job]) -> None:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("experiment")
-    for name in ("done", "steps", "held out, mean", "lowest", "highest"):
+    for name in ("done", "steps", f"{judge or 'held out'}, mean", "lowest", "highest"):
         table.add_column(name, justify="right")
     for row in rows:
         rates = ["" if row[name] is None else f"{row[name]:.1%}" for name in ("mean", "lowest", "highest")]

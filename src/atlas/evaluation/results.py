@@ -214,17 +214,20 @@ def _tag_together(solved: np.ndarray, terms: Terms) -> Plain:
 
 
 def over_time(chosen: ProblemSet, terms: Terms, run: Path, results: Sequence[tuple[Policy, Attempts]]) -> Plain:
-    """A run's policies through time on a set."""
+    """A run's policies through time on a set: rates over all and by problem, in the order of `problems`."""
     points = [
         {
             "iteration": policy.iteration,
             "steps": policy.steps,
             "seconds": policy.seconds,
-            **{name: of(attempts.solved.mean(1)) for name, of in STATISTICS.items()},
+            **{name: of(rates) for name, of in STATISTICS.items()},
+            "rates": [round(float(rate), 6) for rate in rates],
         }
         for policy, attempts in results
+        for rates in [attempts.solved.mean(1)]
     ]
-    return {"set": describe_set(chosen, terms), "run": str(run), "points": points}
+    names = [problem.name for problem in chosen.problems]
+    return {"set": describe_set(chosen, terms), "run": str(run), "problems": names, "points": points}
 
 
 def evaluation_file(policy: Policy, name: str, given: Path, greedy: bool = False) -> Path:

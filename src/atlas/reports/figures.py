@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from atlas.evaluation.statistics import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Statistic, bootstrap
 from atlas.reports.reading import Group, Plain
 from atlas.runs.store import write_whole
 from atlas.words import short
@@ -24,6 +25,8 @@ from atlas.words import short
 
 MOST_POINTS: Final = 200
 """Curves of more points are averaged: nobody sees the difference, and pages stay small."""
+RESAMPLES_OF_A_CURVE: Final = 400
+"""How often the data is drawn again for each point of a curve over problems."""
 
 Value = Callable[[Plain], Any]
 """Takes a number out of a record; None where there is none."""
@@ -31,10 +34,10 @@ Value = Callable[[Plain], Any]
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A line with a band: the mean over runs, and the range from the lowest to the highest of them."""
+    """A line with the interval of 95 % around it; of a single run without one, low and high are the line."""
 
     x: np.ndarray
-    mean: np.ndarray
+    value: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -98,8 +101,52 @@ def join(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve | None:
         lines = [max(lines, key=lambda line: float(line[0][-1]))]
         grid = lines[0][0]
     rows = np.stack([np.interp(grid, x, y) for x, y in lines])
-    x, mean, low, high = _thinned(grid, rows.mean(0), rows.min(0), rows.max(0))
-    return Curve(x, mean, low, high)
+    low, high = interval_of_mean(rows)
+    return Curve(*_thinned(grid, rows.mean(0), low, high))
+
+
+def interval_of_mean(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The interval of 95 % of the mean of `rows[runs, points]`, by runs drawn again."""
+    draws = rows[np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))].mean(1)
+    tail = 100 * (1 - CONFIDENCE) / 2
+    low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
+    return low, high
+
+
+def solve_rates(
+    runs: Sequence[Plain], statistics: dict[str, Statistic], times: int = RESAMPLES_OF_A_CURVE
+) -> dict[str, Curve]:
+    """Statistics of runs x problems over env steps, with stratified bootstrap intervals over runs, from what
+    `atlas eval --over-time` has written about several runs; empty if it has not kept the rates of single problems.
+
+    Rates between two policies of a run are interpolated, and the points are those of the run that has fewest.
+    """
+    if not runs or not all(run.get("problems") and all("rates" in point for point in run["points"]) for run in runs):
+        return {}
+    shared = [name for name in runs[0]["problems"] if all(name in run["problems"] for run in runs)]
+    start, end = max(run["points"][0]["steps"] for run in runs), min(run["points"][-1]["steps"] for run in runs)
+    within = [[p["steps"] for p in run["points"] if start <= p["steps"] <= end] for run in runs]
+    grid = np.array(min(within, key=len), float)
+    if not len(grid) or not shared:
+        return {}
+    cube = np.stack([_rates_at(run, shared, grid) for run in runs])  # runs, points, problems
+    attempts = min(int(run["set"].get("attempts", 1)) for run in runs)
+    found = [bootstrap(statistics, cube[:, point], attempts, times=times) for point in range(len(grid))]
+    return {name: Curve(grid, *columns_of([one[name] for one in found])) for name in statistics}
+
+
+def columns_of(estimates: Sequence[Estimate]) -> np.ndarray:
+    """`[3, estimates]`: values, and the ends of their intervals; the value itself where there is no interval."""
+    value, low, high = np.array([(e.value, e.low, e.high) for e in estimates], float).T
+    return np.stack([value, np.where(np.isnan(low), value, low), np.where(np.isnan(high), value, high)])
+
+
+def _rates_at(run: Plain, names: Sequence[str], grid: np.ndarray) -> np.ndarray:
+    """`[points, problems]`"""
+    places = [run["problems"].index(name) for name in names]
+    steps = np.array([point["steps"] for point in run["points"]], float)
+    rates = np.array([point["rates"] for point in run["points"]], float)[:, places]
+    return np.stack([np.interp(grid, steps, column) for column in rates.T], axis=1)
 
 
 def _thinned(*columns: np.ndarray) -> list[np.ndarray]:
@@ -130,6 +177,8 @@ INKS: Final = ("#3b82f6", "#f97316", "#10b981", "#e11d48", "#8b5cf6", "#ca8a04",
 FORMATS: Final = ("png", "svg", "pdf")
 WIDTH: Final = 4.4
 """Inches: at this width words are readable on a phone."""
+MOST_COLUMNS: Final = 3
+"""Charts beside each other."""
 Format = Literal["number", "share"]
 Draw = Callable[[Axes], None]
 
@@ -173,11 +222,14 @@ PAGE: Final = Theme("#010203", "#040506", "#070809")
 """Stand for the page's own colours, which depend on the reader's theme."""
 
 
-def drawn(chart: Chart, theme: Theme, formats: Sequence[str]) -> list[bytes]:
-    """Draw a chart; its files in the formats asked for."""
+def drawn(charts: Chart | Sequence[Chart], theme: Theme, formats: Sequence[str]) -> list[bytes]:
+    """Draw a chart, or several beside each other; files in the formats asked for."""
+    panels = [charts] if isinstance(charts, Chart) else list(charts)
+    columns = min(len(panels), MOST_COLUMNS)
+    rows = -(-len(panels) // columns)
     style: Any = {
         "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
-        "axes.titlelocation": "left", "svg.fonttype": "none", "svg.hashsalt": chart.name, "pdf.fonttype": 42,
+        "axes.titlelocation": "left", "svg.fonttype": "none", "svg.hashsalt": panels[0].name, "pdf.fonttype": 42,
         "text.parse_math": False, "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
         "xtick.color": theme.ink, "ytick.color": theme.ink, "grid.color": theme.grid,
         "axes.facecolor": theme.ground, "figure.facecolor": theme.ground,
@@ -185,21 +237,29 @@ def drawn(chart: Chart, theme: Theme, formats: Sequence[str]) -> list[bytes]:
         "xtick.major.size": 0, "ytick.major.size": 0, "lines.linewidth": 1.6, "legend.frameon": False,
     }  # fmt: skip
     with matplotlib.rc_context(style):  # saving too: ticks are made while drawing
-        figure = Figure(figsize=(WIDTH, chart.height), layout="constrained")
+        height = max(chart.height for chart in panels)
+        figure = Figure(figsize=(WIDTH * columns, height * rows), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        axes.set_title(chart.title)
-        chart.draw(axes)
-        _legend(figure, axes)
+        for number, chart in enumerate(panels):
+            axes = figure.add_subplot(rows, columns, number + 1)
+            axes.set_title(chart.title)
+            chart.draw(axes)
+        _legends(figure)
         return [_bytes(figure, form) for form in formats]
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
-    """Below the axes, in as many columns as fit."""
-    handles, labels = axes.get_legend_handles_labels()
+def _legends(figure: Figure) -> None:
+    """Below all axes, in as many columns as fit; inside each, if they show different things."""
+    told = [axes.get_legend_handles_labels() for axes in figure.axes]
+    handles, labels = told[0]
+    if any(other != labels for _, other in told):
+        for axes in figure.axes:
+            axes.legend(fontsize=7)
+        return
     if len(labels) < 2:
         return
-    columns = max(1, min(len(labels), 62 // (max(map(len, labels)) + 6)))
+    room = int(62 * figure.get_figwidth() / WIDTH)
+    columns = max(1, min(len(labels), room // (max(map(len, labels)) + 6)))
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, handlelength=1.4)
 
 
@@ -210,7 +270,7 @@ def lines(series: Sequence[Line], form: Format = "number", floor: float | None =
         for number, line in enumerate(series):
             ink = INKS[(number if line.ink is None else line.ink) % len(INKS)]
             x, style = line.curve.x, "--" if line.dashed else "-"
-            axes.plot(x, line.curve.mean, style, color=ink, label=line.label, marker="o" if len(x) < 3 else "", ms=4)
+            axes.plot(x, line.curve.value, style, color=ink, label=line.label, marker="o" if len(x) < 3 else "", ms=4)
             if np.any(line.curve.high > line.curve.low):
                 axes.fill_between(x, line.curve.low, line.curve.high, color=ink, alpha=0.18, linewidth=0)
         _horizontal(axes, axis)
@@ -334,8 +394,13 @@ def inline_svg(chart: Chart) -> str:
 
 def save_chart(chart: Chart, folder: Path) -> list[Path]:
     """Write a chart in every format."""
-    paths = [folder / f"{chart.name}.{form}" for form in FORMATS]
-    for path, content in zip(paths, drawn(chart, PAPER, FORMATS), strict=True):
+    return save_panels(chart.name, [chart], folder)
+
+
+def save_panels(name: str, charts: Sequence[Chart], folder: Path) -> list[Path]:
+    """Write charts beside each other, in every format."""
+    paths = [folder / f"{name}.{form}" for form in FORMATS]
+    for path, content in zip(paths, drawn(charts, PAPER, FORMATS), strict=True):
         write_whole(path, content)
     return paths
 
@@ -349,7 +414,10 @@ def _bytes(figure: Figure, form: str) -> bytes:
 
 # Charts of learning: held-out problems, evaluations over time, losses and other signs of health.
 
-BAND: Final = "In all curves over training, lines are means over seeds, and bands reach from the lowest to the highest."
+BAND: Final = (
+    "In all curves over training, lines are means over seeds and bands their 95 % intervals, from seeds drawn again; "
+    "of evaluations over time, problem by problem."
+)
 AGGREGATES: Final = {"mean": "mean", "iqm": "IQM", "median": "median"}
 LOSSES: Final[dict[str, tuple[str, str, Format]]] = {
     "policy": ("Policy loss", "Mean over the minibatches of a rollout.", "number"),
@@ -411,31 +479,33 @@ def _told(key: str) -> str:
 
 
 def over_time(groups: Sequence[Group]) -> Iterator[Chart]:
-    """Evaluations of the policies that were kept along the way, a chart for each set."""
+    """Evaluations of the policies that were kept along the way: of one group a chart for each set, of several a chart
+    for the IQM and one for the mean."""
     names = dict.fromkeys(name for group in groups for run in group.runs for name in run.over_time)
     for name in names:
-        told = next(run.over_time[name] for group in groups for run in group.runs if name in run.over_time)
-        limit = told.get("set", {}).get("step_limit", "?")
-        found = [
-            (number, group, kind, line)
-            for number, group in enumerate(groups)
-            for kind in (AGGREGATES if len(groups) == 1 else ("mean",))
-            if (line := _over_time(group, name, kind)) is not None
-        ]
-        alone = len(groups) == 1
-        series = [
-            Line(AGGREGATES[kind] if alone else group.name, line, ink=None if alone else number)
-            for number, group, kind, line in found
-        ]
-        what = "Solve rate" if alone else "Mean solve rate"
-        words = f"{what} on the set {name} within {limit} steps, of policies kept on the way."
-        if series:
-            yield Chart(f"over-time-{name}", f"{name} over time", words, lines(series, "share", 0.0))
+        told = [[run.over_time[name] for run in group.runs if name in run.over_time] for group in groups]
+        limit = next(one for runs in told for one in runs).get("set", {}).get("step_limit", "?")
+        words = f"on the set {name} within {limit} steps, of policies kept on the way; bands are 95 % intervals."
+        known = list(map(learning_curves, told))
+        if len(groups) == 1:
+            series = [Line(AGGREGATES[kind], line) for kind, line in known[0].items()]
+            yield Chart(f"over-time-{name}", f"{name} over time", f"Solve rate {words}", lines(series, "share", 0.0))
+            continue
+        for kind in ("iqm", "mean"):
+            series = [Line(groups[n].name, of[kind], ink=n) for n, of in enumerate(known) if kind in of]
+            title = f"{AGGREGATES[kind]} of solve rates over runs x problems"
+            draw = lines(series, "share", 0.0)
+            yield Chart(f"over-time-{kind}-{name}", f"{name} over time, {AGGREGATES[kind]}", f"{title} {words}", draw)
 
 
-def _over_time(group: Group, name: str, kind: str) -> Curve | None:
-    told = [run.over_time[name]["points"] for run in group.runs if name in run.over_time]
-    return join([line for entry in told if (line := points(entry, at(kind))) is not None])
+def learning_curves(runs: Sequence[Plain]) -> dict[str, Curve]:
+    """Mean, IQM and median over env steps. Files of older versions know the aggregates of a run alone: their curves
+    are means over runs."""
+    wanted = {kind: STATISTICS[kind] for kind in AGGREGATES}
+    if found := solve_rates(runs, wanted):
+        return found
+    joined = {kind: join([line for run in runs if (line := points(run["points"], at(kind)))]) for kind in wanted}
+    return {kind: line for kind, line in joined.items() if line is not None}
 
 
 def diagnostics(groups: Sequence[Group]) -> Iterator[Chart]:
@@ -543,7 +613,7 @@ def _stack(group: Group, *path: str) -> Draw | None:
         return None
     rows = [curve(group, partial(_share, path, name)) for name in names]
     known = [(name, row) for name, row in zip(names, rows, strict=True) if row is not None]
-    labels, heights = _few([name for name, _ in known], np.stack([row.mean for _, row in known]))
+    labels, heights = _few([name for name, _ in known], np.stack([row.value for _, row in known]))
     return areas([label.replace("_", " ") for label in labels], known[0][1].x, heights)
 
 

@@ -15,6 +15,8 @@ from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
 from atlas.reports.figures import Chart, at, inline_svg, points
 from atlas.reports.reading import Group, Plain, Run, nearest_preset
+from atlas.reports.reference import SET as REFERENCE_SET
+from atlas.reports.reference import reference_table, referenced, without_counterpart
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, to_html
 from atlas.runs.snapshots import spread
@@ -104,6 +106,8 @@ class Report:
 
     groups: list[Group]
     episodes_each: int = 4
+    reference: bool = False
+    """Draw what the paper's authors reached beside it."""
     sets: list[Evaluated] = field(init=False)
     missing: list[str] = field(default_factory=list)
     """Sentences about what is left out, and why."""
@@ -119,17 +123,25 @@ class Report:
 
     def charts(self) -> dict[str, Callable[[], list[Chart]]]:
         """All figures by section."""
-        return {
+        drawn: dict[str, Callable[[], list[Chart]]] = {
             "learning": lambda: [*figures.held_out(self.groups), *figures.over_time(self.groups)],
             "evaluation": lambda: [chart for one in self.sets for chart in results.charts(one)],
             "curriculum": lambda: [*figures.charts(self.groups)],
             "losses": lambda: [*figures.diagnostics(self.groups)],
         }
+        if not self.reference:
+            return drawn
+
+        def beside(make: Callable[[], list[Chart]]) -> Callable[[], list[Chart]]:
+            return lambda: [referenced(chart, self.groups) for chart in make()]
+
+        return {section: beside(make) for section, make in drawn.items()}
 
     def tables(self) -> list[Table]:
         """All tables that can be made."""
         parts: list[Callable[[], list[Table]]] = [
             lambda: [run_table(self.groups)],
+            lambda: [reference_table(self.groups, self.sets)] if self.reference else [],
             lambda: [table for one in self.sets for table in results.tables(one)],
         ]
         return [table for part in parts for table in self.attempt(part) or ()]
@@ -175,6 +187,7 @@ def preset_words(group: Group) -> str:
 def page(report: Report, progress: Callable[[int, int], None] = lambda done, total: None) -> str:
     """The whole page. What had to be left out is noted in the report."""
     drawn = report.charts()
+    report.missing += without_counterpart(report.groups) if report.reference else []
     parts: list[tuple[str, str, Callable[[], str]]] = [
         ("runs", "Runs", lambda: _runs(report, run_table(report.groups))),
         ("learning", "Learning", lambda: _learning(report, drawn["learning"]())),
@@ -316,7 +329,8 @@ def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
     parts = []
     for one in report.sets:
         own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
-        listed = results.tables(one)
+        listed = [reference_table(report.groups, [one])] if report.reference and one.name == REFERENCE_SET else []
+        listed += results.tables(one)
         parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own)}")
         parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
     return "".join(parts)

@@ -14,7 +14,10 @@ from atlas.runs.folder import find
 from atlas.runs.metrics import read
 from atlas.settings import show, to_plain
 
-BOOKKEEPING: Final = ("run.seed", "run.snapshot_every", "run.checkpoint_every", "run.keep")
+BOOKKEEPING: Final = (
+    "run.seed", "run.snapshot_every", "run.policies", "run.snapshots", "run.keep_at", "run.checkpoint_every",
+    "run.keep",
+)  # fmt: skip
 """Settings that do not tell two experiments apart."""
 FEW: Final = 8
 """A config that differs from a preset in more settings than this is one of its own."""

@@ -14,6 +14,8 @@ from atlas.reports.figures import AGGREGATES, INKS, Chart, bars, dots, stacked
 from atlas.reports.reading import Group, Plain, Run
 from atlas.reports.tables import Cell, Number, Table
 
+ALPHA_TICKS: Final = (1, 2, 5, 10, 20, 50, 100)
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -220,10 +222,12 @@ def _cvar(curves: Sequence[tuple[int, str, tuple[np.ndarray, list[Estimate]]]]) 
             ink = INKS[number % len(INKS)]
             axes.plot(alphas, value, color=ink, label=name)
             axes.fill_between(alphas, low, high, color=ink, alpha=0.18, linewidth=0)
-        axes.set_xlabel("worst share of problems, α")
+        axes.set_xlabel("worst share of problems, α (logarithmic)")
         axes.set_ylim(bottom=0)
-        axes.set_xlim(0, 100)
-        axes.xaxis.set_major_formatter(lambda share, _: f"{share:g}%")
+        axes.set_xscale("log")
+        axes.set_xlim(1, 100)
+        axes.set_xticks(ALPHA_TICKS, [f"{share}%" for share in ALPHA_TICKS])
+        axes.minorticks_off()
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:.3g}%")
 
     return draw

@@ -91,6 +91,10 @@ class RunFolder:
         begun = self.metrics_file.exists() and self.metrics_file.stat().st_size > 0
         return begun or any(_after(self.path / name, -1) for name in ("damaged", *SNAPSHOTS))
 
+    def iterations(self, kind: str) -> list[int]:
+        """At which iterations there is a file of a kind, in ascending order."""
+        return sorted(int(path.stem) for path in (self.path / kind).glob("*") if path.stem.isdigit())
+
     def drop_snapshots(self, iteration: int) -> None:
         """On resume, snapshots after `iteration` are removed."""
         for kind in SNAPSHOTS:

@@ -358,6 +358,14 @@ def choose(words: Path | str, name: str | None = None, index: int | None = None)
     return found[0]
 
 
+def choose_problem(words: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem:
+    """The same; a level without a task is refused."""
+    found = choose(words, name, index)
+    if not isinstance(found, NamedProblem):
+        raise AtlasError(f"{words}: holds a level without a task, and one is needed here")
+    return found
+
+
 def _called(problems: list[NamedProblem], where: Path | str, name: str) -> NamedProblem:
     names = [problem.name for problem in problems]
     if name not in names:

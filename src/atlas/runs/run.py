@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -26,9 +26,12 @@ from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConf
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
+from atlas.runs.marks import Marks
 from atlas.runs.metrics import JsonLines, Sink, Sinks, read
+from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
+from atlas.student.network import Params
 from atlas.training import Trainer, TrainState
 from atlas.words import clock, command, short
 
@@ -216,7 +219,7 @@ def go(
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
             print(words, flush=True)
-        state, seconds, before = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
+        state, seconds, before, untrained = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
         writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
@@ -228,19 +231,25 @@ def go(
         writers += sinks.open(folder.sinks_file, folder.path, to_plain(config), steps)
         for writer in writers:
             closing.callback(writer.close)
-        snapshots: list[Any] = []
+        policies = Policies(folder, marks_of(config, config.run.policies))
+        if untrained is not None:
+            policies.keep(untrained, 0, 0, 0.0)
+        snapshots: list[Snapshots] = []
 
-        def look_on(moment: Moment) -> None:
+        def look_on(moment: Moment, due: Due) -> None:
             """How does the student do on held-out problems, and what does the teacher replay?"""
-            if not snapshots:
-                from atlas.runs.snapshots import Snapshots  # nothing of it is needed to start training
-
-                snapshots.append(Snapshots(folder, config, observer(made, trainer)))
             started = time.monotonic()
-            result.after = exam.rates(moment.state.params, moment.iteration)
+            if due.exam:
+                result.after = exam.rates(moment.state.params, moment.iteration)
+                moment.record["held_out"] = result.after.plain()
             examined = time.monotonic()
-            moment.record["held_out"] = result.after.plain()
-            moment.record["curriculum"] = snapshots[0].take(moment)
+            if due.exam or due.snapshot:
+                if not snapshots:  # compiled when first needed
+                    marks = marks_of(config, config.run.snapshots)
+                    snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
+                moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
+            if due.policy:
+                policies.keep(moment.state.params, moment.iteration, moment.steps, moment.seconds)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -260,7 +269,7 @@ def go(
             panel = display(config, str(folder.path), before)
             closing.callback(panel.close)
             shown.append(panel)
-        looks, saves = _timetable(config, layout, team, seconds, look_on, save)
+        looks, saves = _timetable(config, layout, team, seconds, result.steps, look_on, save)
         try:
             _fit(trainer, config, state, seconds, [looks, note, *shown, saves], team)
         except NotANumber as error:
@@ -312,7 +321,8 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         layout.gather(state)
-    hooks = _timetable(config, layout, team, begun["seconds"], lambda _: None, lambda _: None)
+    steps = config.env_steps(int(state.iterations), int(state.trained))
+    hooks = _timetable(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
 
@@ -325,8 +335,9 @@ def _begin(
     team: Team,
     start: Start,
     quiet: bool,
-) -> tuple[TrainState, float, SolveRates]:
-    """The state to start from, the seconds spent so far, and what the untrained student could do."""
+) -> tuple[TrainState, float, SolveRates, Params | None]:
+    """The state to start from, the seconds spent so far, what the untrained student could do, and its parameters if
+    nothing was trained yet."""
     again = command("resume", folder.path, "--from-scratch")
     steps = checkpoints.steps()
     if not steps and folder.has_history():
@@ -347,7 +358,7 @@ def _begin(
         # From here on there is a checkpoint: a run without one has lost it.
         checkpoints.save(0, whole, _about(0.0, 0, before))
         checkpoints.finish()
-        return state, 0.0, before
+        return state, 0.0, before, whole.params
     if start.iteration is None:
         try:
             iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
@@ -370,7 +381,7 @@ def _begin(
     seconds = float(about["seconds"])
     team.all_gather({"resumed": True, "seconds": seconds})
     state = trainer.place(_broadcast(state, trainer.shapes, team))
-    return state, seconds, SolveRates.read(about["before"])
+    return state, seconds, SolveRates.read(about["before"]), None
 
 
 def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> TrainState:
@@ -385,27 +396,74 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
     return from_arrays({name: np.asarray(array) for name, array in received.items()}, shapes)
 
 
-def _timetable(
-    config: Config, layout: Layout, team: Team, seconds: float, look_on: Hook, save: Hook
-) -> tuple[Hook, Hook]:
-    """Both hooks, called every so many seconds and at the end, with the whole state gathered on one device.
+class Due(NamedTuple):
+    """What is to be done at a moment."""
 
-    All hosts must gather it together, and they do: the run's clock is the same for all.
+    exam: bool
+    policy: bool
+    snapshot: bool
+
+
+def marks_of(config: Config, most: int) -> Marks:
+    """The env steps at which a run keeps things, at most so many of them."""
+    run = config.run
+    return Marks(run.total_steps, config.longest_iteration, most, run.keep_at)
+
+
+def _timetable(
+    config: Config,
+    layout: Layout,
+    team: Team,
+    seconds: float,
+    steps: int,
+    look_on: Callable[[Moment, Due], None],
+    save: Hook,
+) -> tuple[Hook, Hook]:
+    """Both hooks, called when something is due and at the end, with the whole state gathered on one device.
+
+    All hosts must gather it together, and they do: the run's clock and its env steps are the same for all.
     """
 
-    def now_and_then(every: float, hook: Hook) -> Hook:
+    def by_clock(every: float) -> Callable[[Moment], bool]:
         last = seconds
 
-        def perhaps(moment: Moment) -> None:
+        def is_due(moment: Moment) -> bool:
             nonlocal last
-            if moment.last or moment.seconds - last >= every:
-                last = moment.seconds
-                team.barrier()  # the hook before may have taken long: nobody waits inside a computation
-                hook(replace(moment, state=layout.gather(moment.state)))
+            due = moment.last or moment.seconds - last >= every
+            last = moment.seconds if due else last
+            return due
 
-        return perhaps
+        return is_due
 
-    return now_and_then(config.run.snapshot_every, look_on), now_and_then(config.run.checkpoint_every, save)
+    def by_steps(most: int) -> Callable[[Moment], bool]:
+        marks = marks_of(config, most)
+        mark = marks.after(steps)
+
+        def is_due(moment: Moment) -> bool:
+            nonlocal mark
+            due = moment.last or moment.steps >= mark
+            mark = marks.after(moment.steps) if due else mark
+            return due
+
+        return is_due
+
+    def gathered(moment: Moment) -> Moment:
+        team.barrier()  # the hook before may have taken long: nobody waits inside a computation
+        return replace(moment, state=layout.gather(moment.state))
+
+    exams, saves = by_clock(config.run.snapshot_every), by_clock(config.run.checkpoint_every)
+    policies, snapshots = by_steps(config.run.policies), by_steps(config.run.snapshots)
+
+    def perhaps_look(moment: Moment) -> None:
+        due = Due(exams(moment), policies(moment), snapshots(moment))
+        if any(due):
+            look_on(gathered(moment), due)
+
+    def perhaps_save(moment: Moment) -> None:
+        if saves(moment):
+            save(gathered(moment))
+
+    return perhaps_look, perhaps_save
 
 
 def _fit(
@@ -425,8 +483,13 @@ def _fit(
         started = time.monotonic()
         state = compile_step(trainer, state)  # a signal ends it at once: nothing is lost yet
         seconds += 0.0 if iterations else time.monotonic() - started  # charged once, to the first stretch
+    marks = [marks_of(config, most) for most in (config.run.policies, config.run.snapshots)]
+
+    def next_mark(steps: int) -> int:
+        return min(one.after(steps) for one in marks)
+
     with stop_on_signals() as stop:
-        fit(trainer, config, state, [*hooks, together], stop, seconds, agree)
+        fit(trainer, config, state, [*hooks, together], stop, seconds, agree, next_mark)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""What a run leaves behind at each snapshot: example problems, the parameters alone, and a picture."""
+"""What a run keeps on its way: the parameters alone, and snapshots of the curriculum (example problems, a picture).
+
+All of it is kept at env steps that `Marks` decide on, so it is bounded in number and spread over the run.
+"""
 
 import io
 import sys
@@ -11,8 +14,10 @@ from atlas.config import Config
 from atlas.fit import Moment
 from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
-from atlas.runs.store import save_bulk, write_whole
+from atlas.runs.marks import Marks
+from atlas.runs.store import read_header, save_bulk, write_whole
 from atlas.settings import to_plain
+from atlas.student.network import Params
 from atlas.ued.curriculum import Curriculum, Observer, ancestry, examples
 
 EXAMPLES: Final = 48
@@ -21,32 +26,68 @@ CARDS: Final = 12
 """Problems on its picture."""
 
 
-class Snapshots:
-    """Writes snapshots into a run's folder."""
+class Policies:
+    """Keeps the parameters alone, at env steps."""
 
-    def __init__(self, folder: RunFolder, config: Config, observer: Observer) -> None:
+    def __init__(self, folder: RunFolder, marks: Marks) -> None:
+        self.folder, self.kept = folder, Kept(folder, ("policies",), marks)
+
+    def keep(self, params: Params, iteration: int, steps: int, seconds: float) -> None:
+        about = {"iteration": iteration, "steps": steps, "seconds": round(seconds, 3)}
+        save_parameters(self.folder.snapshot("policies", iteration), params, about)
+        self.kept.add(iteration, steps)
+
+
+class Kept:
+    """The files of some kinds that a run has kept, and when; those that no longer count are removed."""
+
+    def __init__(self, folder: RunFolder, kinds: tuple[str, ...], marks: Marks) -> None:
+        self.folder, self.kinds, self.marks = folder, kinds, marks
+        self.steps: dict[int, int] = {}
+        for iteration in folder.iterations(kinds[0]):
+            header = read_header(folder.snapshot(kinds[0], iteration))
+            steps = header.get("settings", header).get("steps")
+            if isinstance(steps, int):  # a file that does not say when it was made is left alone
+                self.steps[iteration] = steps
+
+    def add(self, iteration: int, steps: int) -> None:
+        self.steps[iteration] = steps
+        stay = self.marks.stay(self.steps.values())
+        for old in [old for old, at in self.steps.items() if at not in stay]:
+            del self.steps[old]
+            for kind in self.kinds:
+                self.folder.snapshot(kind, old).unlink(missing_ok=True)
+
+
+class Snapshots:
+    """Looks at the curriculum, and writes snapshots of it into a run's folder."""
+
+    def __init__(self, folder: RunFolder, config: Config, observer: Observer, marks: Marks) -> None:
         self.folder, self.config, self.observer = folder, config, observer
+        self.kept = Kept(folder, ("snapshots", "gallery"), marks)
         self.complaint = ""
 
-    def take(self, moment: Moment) -> dict[str, Any]:
-        """Look at the curriculum and keep some of it; returns the record for the metrics."""
+    def take(self, moment: Moment, keep: bool) -> dict[str, Any]:
+        """The record for the metrics. The latest picture is drawn; the problems are kept if `keep`."""
         seen = self.observer.look(moment.state.teacher, moment.iteration)
         record = self.observer.measure(seen, moment.iteration)
         when = {"iteration": moment.iteration, "steps": moment.steps, "seconds": round(moment.seconds, 3)}
-        save_parameters(self.folder.snapshot("policies", moment.iteration), moment.state.params, when)
         if len(seen):
             some = examples(seen, moment.iteration, EXAMPLES)
             facts = tell(some, self.observer)
-            settings = {**when, "config": to_plain(self.config), "examples": facts}
-            names = [f"problem-{fact['number']}" for fact in facts]
-            # A buffer holds a problem under one number only, but files insist that no two names are alike.
-            names = [name if names.index(name) == i else f"{name}-{i}" for i, name in enumerate(names)]
-            path = self.folder.snapshot("snapshots", moment.iteration)
-            save_bulk(some.problems, path, settings, self.config.run.seed, names, notes=list(map(note, facts)))
-            self._draw(some, facts, when)
+            if keep:
+                settings = {**when, "config": to_plain(self.config), "examples": facts}
+                names = [f"problem-{fact['number']}" for fact in facts]
+                # A buffer holds a problem under one number only, but files insist that no two names are alike.
+                names = [name if names.index(name) == i else f"{name}-{i}" for i, name in enumerate(names)]
+                path = self.folder.snapshot("snapshots", moment.iteration)
+                save_bulk(some.problems, path, settings, self.config.run.seed, names, notes=list(map(note, facts)))
+            self._draw(some, facts, when, keep)
+            if keep:
+                self.kept.add(moment.iteration, moment.steps)
         return record
 
-    def _draw(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any]) -> None:
+    def _draw(self, some: Curriculum, facts: list[dict[str, Any]], when: dict[str, Any], keep: bool) -> None:
         """A picture that fails is told of once, and training goes on without it."""
         try:
             from atlas.show.media import contact_sheet  # training loads no pictures before there is one to draw
@@ -55,7 +96,8 @@ class Snapshots:
             sheet = contact_sheet(some.rows(chosen).problems, [facts[i] for i in chosen], when)
             buffer = io.BytesIO()
             sheet.save(buffer, "PNG")  # not optimised: a quarter of a second saves two percent of the file
-            for path in (self.folder.snapshot("gallery", when["iteration"]), self.folder.latest_picture):
+            kept = [self.folder.snapshot("gallery", when["iteration"])] if keep else []
+            for path in (*kept, self.folder.latest_picture):
                 write_whole(path, buffer.getvalue())
         except Exception as error:
             reason = ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])

@@ -12,6 +12,7 @@ import secrets
 import typing
 import zipfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
@@ -78,6 +79,13 @@ def write(path: Path | str, kind: Format, arrays: Arrays, header: dict[str, Any]
     (np.savez_compressed if compress else np.savez)(buffer, **stored)
     write_whole(path, buffer.getvalue())
     return content
+
+
+def read_header(path: Path | str) -> dict[str, Any]:
+    """The header alone, without a check of the content; empty if there is none."""
+    with suppress(Exception), np.load(path, allow_pickle=False) as file:
+        return dict(json.loads(str(file["header"])))
+    return {}
 
 
 def read(path: Path | str, kind: Format) -> tuple[dict[str, Any], Arrays]:

@@ -10,7 +10,8 @@ Optional sections: `slurm` (what submitit is told), `search` (settings and range
 
 Each run has a process and a folder of its own. The folders are all there is to remember: one with a summary is done and
 never touched again, one that holds a run is resumed, and everything else starts anew. So the same command, given again,
-goes on where it was stopped and tries again what failed; given twice at the same time, both share the work.
+goes on where it was stopped and tries again what failed; given twice at the same time, both share the work. A run may
+be evaluated once it is trained: it is done when that is done as well.
 """
 
 import contextlib
@@ -171,11 +172,46 @@ def changed(config: Config, settings: dict[str, Any]) -> Config:
 
 
 @dataclass(frozen=True)
+class Evaluation:
+    """An evaluation that a run is put to once it is trained."""
+
+    problems: str
+    """A set, by name or path."""
+    over_time: bool = False
+    """Of every policy that the run has kept."""
+    attempts: int | None = None
+    """At each problem; as many as `atlas eval` finds right if None."""
+
+    @property
+    def name(self) -> str:
+        """Of the set."""
+        return Path(self.problems).resolve().stem
+
+    def arguments(self, folder: Path) -> list[str]:
+        """Of the command that makes it."""
+        over_time = ["--over-time"] if self.over_time else []
+        attempts = [] if self.attempts is None else ["--attempts", str(self.attempts)]
+        return ["eval", str(folder), "--problems", self.problems, *over_time, *attempts]
+
+    def read(self, folder: Path, iteration: int) -> dict[str, Any] | None:
+        """What it says of the run's last policy, which is of this iteration; None if it was not made, or of another."""
+        file = folder / "evaluations" / f"{self.name}{'-over-time' if self.over_time else ''}.json"
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            told = json.loads(file.read_text())
+            if self.attempts in (None, told["set"]["attempts"]):
+                last: dict[str, Any] = told["points"][-1] if self.over_time else told["runs"][0]
+                return last if last["iteration"] == iteration else None
+        return None
+
+
+@dataclass(frozen=True)
 class Job:
-    """A run of a sweep and where it is kept."""
+    """A run of a sweep, where it is kept, and what it is put to afterwards."""
 
     planned: Planned
     folder: Path
+    evaluations: tuple[Evaluation, ...] = ()
+    """The first of them is what it is judged by."""
 
     @property
     def log(self) -> Path:
@@ -188,19 +224,41 @@ class Job:
             return None if told["stopped"] else told
         return None
 
-    def status(self) -> Literal["done", "begun", "new"]:
-        """How far it has come, whoever is at it."""
+    def missing(self) -> list[Evaluation]:
+        """The evaluations that a trained run has yet to be put to."""
+        iteration = (self.summary() or {}).get("iteration", -1)
+        return [one for one in self.evaluations if one.read(self.folder, iteration) is None]
+
+    def rate(self) -> float | None:
+        """The mean solve rate of the first evaluation, or else the share of held-out problems solved at the end; None
+        if that is not known yet."""
+        summary = self.summary()
+        if summary is None or not self.evaluations:
+            return None if summary is None else float(summary["after"]["all"])
+        told = self.evaluations[0].read(self.folder, summary.get("iteration", -1))
+        return None if told is None else float(told["mean"])
+
+    @property
+    def judge(self) -> str:
+        """What its rate is of, in words."""
+        return self.evaluations[0].name if self.evaluations else "held-out problems"
+
+    def status(self) -> Literal["done", "trained", "begun", "new"]:
+        """How far it has come, whoever is at it; `trained` has yet to be evaluated."""
         kept = RunFolder(self.folder)
-        if kept.is_run() and kept.config_file.read_text() != dump(self.planned.config):
+        if kept.is_run() and kept.config() != self.planned.config:
             raise AtlasError(f"{self.folder} holds a run with other settings than the sweep's: move or remove it")
         if self.summary() is not None:
-            return "done"
+            return "trained" if self.missing() else "done"
         return "begun" if kept.is_run() else "new"
 
     def command(self) -> list[str]:
-        """What starts it, or goes on with it."""
+        """What starts it, goes on with it, or evaluates it."""
         start = [sys.executable, "-m", "atlas"]
-        if self.status() == "begun":
+        status = self.status()
+        if status == "trained":
+            return [*start, *self.missing()[0].arguments(self.folder)]
+        if status == "begun":
             return [*start, "resume", str(self.folder), "--json"]
         settings = self.log.with_suffix(".yaml")
         write_whole(settings, dump(self.planned.config))
@@ -213,9 +271,9 @@ class Job:
         return "no word was left behind"
 
 
-def jobs_of(planned: Sequence[Planned], folder: Path) -> list[Job]:
+def jobs_of(planned: Sequence[Planned], folder: Path, evaluations: tuple[Evaluation, ...] = ()) -> list[Job]:
     """Each run with its folder."""
-    return [Job(run, folder / run.name) for run in planned]
+    return [Job(run, folder / run.name, evaluations) for run in planned]
 
 
 @dataclass
@@ -226,6 +284,8 @@ class Local:
     retries: int = 1
     tell: Callable[[str], None] = print
     running: dict[Job, subprocess.Popen[bytes]] = field(default_factory=dict)
+    left: dict[Job, tuple[str, int]] = field(default_factory=dict)
+    """How far each of them was when it was started, and how many evaluations were missing."""
     failures: dict[Job, int] = field(default_factory=dict)
 
     def run(self, jobs: Sequence[Job]) -> list[Job]:
@@ -242,12 +302,12 @@ class Local:
                         break
                     if not in_use(job.folder):
                         waiting.remove(job)
-                        if job.summary() is None:
+                        if job.status() != "done":
                             self._start(job)
                     elif job not in told:
                         self.tell(f"{job.folder.name}: another process is at it")
                         told.add(job)
-                waiting += self._collect()
+                waiting = self._collect() + waiting
                 time.sleep(WAIT)
         finally:  # ask what still runs to save and stop, and wait for it
             for process in self.running.values():
@@ -259,25 +319,30 @@ class Local:
         return [job for job, count in self.failures.items() if count > self.retries]
 
     def _start(self, job: Job) -> None:
-        command = job.command()
+        self.left[job], command = (job.status(), len(job.missing())), job.command()
         job.log.parent.mkdir(parents=True, exist_ok=True)
         with job.log.open("ab") as log:
             # A session of its own: Ctrl-C is for the sweep, which then asks each run to save and stop.
             self.running[job] = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
             )
-        self.tell(f"{job.folder.name}: {'goes on' if 'resume' in command else 'starts'}")
+        evaluated = f"is evaluated on {job.missing()[0].name}" if job.missing() else ""
+        words = {"begun": "goes on", "trained": evaluated}.get(self.left[job][0], "starts")
+        self.tell(f"{job.folder.name}: {words}")
 
     def _collect(self) -> list[Job]:
         """See which have ended. Returns those to be tried again."""
-        again = []
+        again: list[Job] = []
         for job in [job for job, process in self.running.items() if process.poll() is not None]:
             code = self.running.pop(job).returncode
-            summary = job.summary()
-            if code == 0 and summary is not None:
-                self.tell(f"{job.folder.name}: done, {summary['after']['all']:.0%} of held-out problems solved")
+            now = job.status(), len(job.missing())
+            if code == 0 and now[0] == "done":
+                self.tell(f"{job.folder.name}: done, {job.rate() or 0:.0%} of {job.judge} solved")
                 continue
-            if summary is not None or in_use(job.folder):  # another process was quicker to take it
+            if code == 0 and now[0] == "trained" and now != self.left[job]:  # the next evaluation
+                again.insert(0, job)
+                continue
+            if now[0] == "done" or in_use(job.folder):  # another process was quicker to take it
                 again.append(job)
                 continue
             self.failures[job] = self.failures.get(job, 0) + 1
@@ -297,12 +362,14 @@ def on_slurm(jobs: Sequence[Job], folder: Path, parallel: int, settings: dict[st
 
 def execute(job: Job) -> None:
     """Run a job where SLURM has put it. One that was requeued goes on from its checkpoint; a failure is SLURM's too."""
-    if job.status() != "done" and not in_use(job.folder):
-        subprocess.run(job.command(), check=True)
+    for _ in range(1 + len(job.evaluations)):
+        if job.status() != "done" and not in_use(job.folder):
+            subprocess.run(job.command(), check=True)
 
 
-def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
-    """All trials of a search, judged by the held-out problems solved at the end; those of an earlier call included."""
+def search(wanted: Search, folder: Path, local: Local, judge: tuple[Evaluation, ...] = ()) -> list[Job]:
+    """All trials of a search, judged by the held-out problems solved at the end, or by an evaluation; those of an
+    earlier call included."""
     optuna = extra("optuna", "a search", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     folder.mkdir(parents=True, exist_ok=True)
@@ -315,16 +382,16 @@ def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
         config = changed(config_of(wanted.preset), {**settings, "run.seed": wanted.seed})
         shown = {key: f"{value:.3g}" if isinstance(value, float) else value for key, value in settings.items()}
         words = ", ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in shown.items())
-        return Job(Planned(f"trial {number}: {words}", wanted.seed, config), folder / f"trial-{number:04d}")
+        return Job(Planned(f"trial {number}: {words}", wanted.seed, config), folder / f"trial-{number:04d}", judge)
 
     def carry_out(trials: dict[int, dict[str, Any]]) -> None:
         jobs = {number: job_of(number, settings) for number, settings in trials.items()}
         local.run(list(jobs.values()))
         for number, job in jobs.items():
-            if (summary := job.summary()) is None:
+            if (rate := job.rate()) is None:
                 study.tell(number, state=optuna.trial.TrialState.FAIL, skip_if_finished=True)
             else:
-                study.tell(number, summary["after"]["all"], skip_if_finished=True)
+                study.tell(number, rate, skip_if_finished=True)
 
     begun = [trial for trial in study.trials if not trial.state.is_finished()]
     # Another process may just be choosing the settings of one: that one is its own.
@@ -355,8 +422,8 @@ def results(jobs: Sequence[Job], failed: Sequence[Job] = ()) -> list[dict[str, A
     rows = []
     for experiment in dict.fromkeys(job.planned.experiment for job in jobs):
         together = [job for job in jobs if job.planned.experiment == experiment]
-        done = [summary for job in together if (summary := job.summary()) is not None]
-        rates = [summary["after"]["all"] for summary in done]
+        done = [summary for job in together if (summary := job.summary()) is not None and job.rate() is not None]
+        rates = [rate for job in together if (rate := job.rate()) is not None]
         rows.append(
             {
                 "experiment": experiment,

@@ -18,7 +18,7 @@ from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
 from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, outcome, state_name
-from atlas.tasks.packed import PackedTask, RewardMachines, Stack, pack, unpack
+from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
 from atlas.types import Graph, Level, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 from atlas.world import World, WorldState
@@ -138,6 +138,11 @@ class Episode:
     def place(self) -> tuple[int, int]:
         """The machine and its state where the task stands."""
         return divmod(int(self.nodes[0]), self._problem.task.size.states)
+
+    @property
+    def progress(self) -> tuple[PackedTask, TaskState]:
+        """The task in arrays, and where it stands in them."""
+        return self._problem.task, self._state.task
 
     @property
     def graph(self) -> Graph:

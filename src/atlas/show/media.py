@@ -200,10 +200,12 @@ LINES: Final = 6
 """Lines of small text beside a level."""
 
 
-def contact_sheet(problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any]) -> "Image":
+def contact_sheet(
+    problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any], whose: str = "What is replayed"
+) -> "Image":
     """Some problems (batched) on one page; `facts` are those of a snapshot's examples, `when` tells the moment."""
     cards = [_card(jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), problems), fact) for i, fact in enumerate(facts)]
-    title = f"What is replayed after {short(when['steps'])} steps"
+    title = f"{whose} after {short(when['steps'])} steps"
     more = f"iteration {when['iteration']:,}, {clock(when['seconds'])} of training"
     shapes: list[canvas.Shape] = [Text((GAP, 28), title, 24)]
     shapes.append(Text((GAP + canvas.text_width(title, 24) + 24, 30), more, 15, SOFT))

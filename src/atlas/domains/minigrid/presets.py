@@ -172,7 +172,7 @@ def laptop(teacher: str) -> Config:
 
 def _small() -> Iterator[tuple[str, Preset]]:
     yield "quick", Preset(quick(), "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)")
-    for name in ("plr", "dr"):
+    for name in ("plr", "dr", "accel0"):
         yield f"quick-{name}", Preset(quick(name), f"the same with {PAPER_TEACHERS[name][2]}, to compare")
     for name in SMALL_TEACHERS:
         yield (

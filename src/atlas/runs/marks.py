@@ -1,0 +1,51 @@
+"""At which env steps a run keeps something, so that what it has kept is always spread evenly over it. No JAX here.
+
+The whole run is divided by a power of two into parts that no iteration is longer than; the marks are their ends. Only
+every second, fourth, … of them counts as soon as there would be too many, and what was kept at the others is removed.
+All of it follows from env steps alone: runs of the same length keep things at the same marks, whatever their speed.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Marks on a run of `total` env steps whose iterations have at most `longest`."""
+
+    total: int
+    longest: int
+    most: int
+    """So many of the marks count at any time, at most; at least half as many once the run is that long."""
+    at: tuple[int, ...] = ()
+    """Env steps that count beside them."""
+
+    def after(self, steps: int) -> int:
+        """The next env steps that count, for a run that has come so far."""
+        place, stride = self._place(steps), 1
+        while place // stride + 1 > self.most:
+            stride *= 2
+        following = (place // stride + 1) * stride
+        return min([-(-following * self.total // self._parts), *(own for own in self.at if own > steps)])
+
+    def stay(self, kept: Iterable[int]) -> set[int]:
+        """Of things kept at these env steps those that stay: the first at or after each mark that counts, and the
+        last of all."""
+        ordered = sorted(kept)
+        stride = 1
+        while ordered and self._place(ordered[-1]) // stride > self.most:
+            stride *= 2
+        first: dict[int, int] = {}
+        for steps in ordered:
+            first.setdefault(self._place(steps), steps)
+        stay = {steps for place, steps in first.items() if place % stride == 0}
+        stay |= {next(steps for steps in ordered if steps >= own) for own in self.at if ordered and ordered[-1] >= own}
+        return stay | set(ordered[-1:])
+
+    @property
+    def _parts(self) -> int:
+        return 1 << max(0, (self.total // self.longest).bit_length() - 1)
+
+    def _place(self, steps: int) -> int:
+        """The number of the last mark at or before so many steps."""
+        return steps * self._parts // self.total
