@@ -240,7 +240,7 @@ def test_a_config_written_by_an_earlier_version_is_the_same_experiment(tmp_path)
     job.folder.mkdir(parents=True)
     lines = dump(job.planned.config).splitlines()
     (job.folder / "config.yaml").write_text("\n".join(line for line in lines if "policies" not in line))
-    assert job.status() == "new"
+    assert job.status() == "begun"
 
 
 def test_without_the_packages_there_is_a_sentence(tmp_path, monkeypatch, capsys):

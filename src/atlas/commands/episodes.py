@@ -323,6 +323,7 @@ def watch_command(argv: list[str]) -> int:
     from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
+    from atlas.runs.problem_files import choose_problem
     from atlas.runs.screen import Screen
     from atlas.show.episode import Trained, scenes
 
