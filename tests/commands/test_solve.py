@@ -111,7 +111,7 @@ def test_sampled_problems_are_counted_in_fractions(capsys: pytest.CaptureFixture
         (["{}", "--film", "x.gif"], "holds 3 problems; choose one"),
         (["{}", "--name", "fetc"], "did you mean fetch"),
         (["nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["{}", "--step-limit", "0"], "step_limit = 0"),
+        (["{}", "--step-limit", "0"], "--step-limit 0 is not allowed"),
     ],
 )
 def test_mistakes_are_sentences(
