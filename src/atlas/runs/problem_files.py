@@ -157,13 +157,12 @@ def _problem(document: Document, name: str) -> NamedProblem:
     tags = document.value(entries["tags"]) if "tags" in entries else []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         document.fail(entries["tags"], "tags must be a list of words, e.g. [keys, maze]")
-    with document.blame(entries.get("name", document.node), "name"):
-        about = About(
-            name=document.text(entries["name"], "name") if "name" in entries else name,
-            notes=document.text(entries["notes"], "notes").strip() if "notes" in entries else "",
-            tags=tuple(tags),
-            source=str(document.path),
-        )
+    given = document.text(entries["name"], "name") if "name" in entries else name
+    notes = document.text(entries["notes"], "notes").strip() if "notes" in entries else ""
+    try:
+        about = About(given, notes, tuple(tags), str(document.path))
+    except AtlasError as error:
+        document.fail(entries.get("name", document.node), str(error))
     level = _level(document, surface, entries)
     return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level)), about=about)
 
