@@ -16,7 +16,6 @@ from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
 from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor
 from atlas.rollout import Player
-from atlas.settings import require
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student
@@ -61,10 +60,6 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
 
 def solvability_check(config: Config) -> Callable[[Problem], Array]:
     """The domain's cheap check, for the levels of a config."""
-    require(
-        config.tasks.sampler != "hierarchical",
-        "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
-    )  # fmt: skip
     return surface_of(config.domain.name).screen(config.domain)
 
 

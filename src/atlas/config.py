@@ -228,6 +228,10 @@ class Config(Settings):
     def check(self) -> None:
         run, ppo = self.run, self.student.ppo
         require(
+            not self.pairing.solvable or self.tasks.sampler != "hierarchical",
+            "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
+        )  # fmt: skip
+        require(
             run.num_envs % ppo.minibatch_envs == 0,
             "student.ppo.minibatch_envs", ppo.minibatch_envs, f"a divisor of run.num_envs = {run.num_envs}",
         )  # fmt: skip

@@ -78,6 +78,5 @@ def test_people_read_one_line_a_finding(folder: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_set_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = findings(tmp_path / "nowhere", capsys)
-    assert code == 1
-    assert "does not exist" in told["findings"][0]["sentence"]
+    assert main(["lint", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere does not exist" in capsys.readouterr().err

@@ -39,7 +39,7 @@ REFUSED = [
     (["sets", "build", "cvar-dag", "--out", "{}/x.yaml"], "a name that ends in .npz is needed"),
     (["sets", "build", "cvar-dag", "--out", "{}/x.npz", "--workers", "-1"], "--workers -1 is not allowed"),
     (["task", "go to a ball", "--png", "{}/x.svg"], "a name that ends in .png is needed"),
-    (["task", "go to a ball", "--scale", "inf", "--png", "{}/x.png"], "--scale inf is not allowed"),
+    (["task", "go to a ball", "--scale", "inf", "--png", "{}/x.png"], "--scale inf is not possible"),
     (["train", "quick", "--folder", "{}/new", "--run.seed", "4294967296"], "run.seed = 4294967296 is not allowed"),
     (["train", "quick", "--folder", "{}/new", "--student.ppo.learning-rate", "inf"], "a finite number is needed"),
     (["train", "{}/binary.yaml", "--folder", "{}/new"], "binary.yaml: not a text file in UTF-8"),

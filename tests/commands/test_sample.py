@@ -80,9 +80,9 @@ def test_levels_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-n", "0"], "n = 0 is not allowed: at least 1"),
+        (["-n", "0"], "-n 0 is not allowed: from 1 to 1,000,000"),
         (["--levels-only", "--out", "a.npz", "-n", "1", *ROOMS], "hold problems"),
-        (["--out", "a.txt", "-n", "2", "--seed", "3", *ROOMS], "a.txt: problems are written to .yaml"),
+        (["--out", "a.txt", "-n", "2", "--seed", "3", *ROOMS], "a.txt: a name that ends in .yaml, .yml or .npz"),
     ],
 )
 def test_mistakes_are_sentences(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,7 +185,7 @@ def test_cells_that_there_are_not(arguments: list[str], words: str, capsys: pyte
         (["{}", "--film", "x.gif"], "holds 3 problems; choose one"),
         (["{}", "--name", "fetc"], "did you mean fetch"),
         (["nowhere.yaml"], "nowhere.yaml does not exist"),
-        (["{}", "--step-limit", "0"], "--step-limit 0"),
+        (["{}", "--step-limit", "0"], "--step-limit 0 is not allowed"),
     ],
 )
 def test_mistakes_are_sentences(

@@ -163,8 +163,10 @@ def test_seeds_share_a_curve_and_others_are_compared(folder: Path) -> None:
     text = page(Report(groups, 0))
     outline(text)
     assert "bands their 95 % intervals" in text
-    assert {"over-time-iqm-set", "over-time-mean-set"} <= {chart.name for chart in Report(groups).charts()["learning"]}
-    assert "held-out-rooms-2" in {chart.name for chart in Report(groups).charts()["learning"]}
+    assert {"over-time-iqm-set", "over-time-mean-set"} <= {
+        chart.name for chart in Report(groups).charts()["learning"]()
+    }
+    assert "held-out-rooms-2" in {chart.name for chart in Report(groups).charts()["learning"]()}
     assert len(run_table(groups).rows) == 3
 
 
@@ -291,6 +293,38 @@ def test_damaged_files_cost_their_part_only(folder: Path, tmp_path: Path) -> Non
     assert sum("set.json: not a readable evaluation" in sentence for sentence in report.missing) == 1
     assert sum("odd.json: not an evaluation" in sentence for sentence in report.missing) == 1
     assert text.count('class="card"') == 2 * 4
+
+
+def test_files_that_hold_anything_cost_their_part_only(folder: Path, tmp_path: Path) -> None:
+    """Signs of formulas in names and tags, lines that are no records, bytes that are no text, values of wrong kinds."""
+    run = tmp_path / "odd $x^{$ name"
+    shutil.copytree(folder / "one-seed0", run)
+    odd = {
+        "held_out": "high",
+        "seconds": [],
+        "losses": [1],
+        "solve_rate": {"new": "a"},
+        "curriculum": 3,
+        "buffer": None,
+    }
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(b'[1]\n3\n\xff\xfe\n{"iteration": "x", "steps": 1}\n')
+        file.write(json.dumps({"iteration": 102, "steps": 10_000_000, **odd}).encode() + b"\n")
+    told = json.loads((run / "evaluations" / "set.json").read_text())
+    told["runs"][0]["problems"][0]["tags"] = ["$\\frac$"]
+    (run / "evaluations" / "tagged.json").write_text(json.dumps(told))
+    told["runs"][0]["cvar"] = 3
+    (run / "evaluations" / "set.json").write_text(json.dumps(told))
+    told["runs"][0]["problems"][0]["rate"] = "high"
+    (run / "evaluations" / "wrong.json").write_text(json.dumps(told))
+    out = tmp_path / "page.html"
+    assert main(["report", str(run), "--episodes", "0", "--out", str(out), "--tables", str(tmp_path / "tables")]) == 0
+    text = out.read_text()
+    outline(text)
+    assert "wrong.json: not an evaluation" in text
+    assert "A part is left out" in text
+    assert "$x^{$" in text
+    assert text.count('class="card"') == 3 * 4
 
 
 def test_files_are_written_and_told(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

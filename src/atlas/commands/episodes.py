@@ -33,8 +33,8 @@ class TraceArgs:
     the task has seen the first label. Nothing follows the end of an episode.
     """
 
-    file: tyro.conf.Positional[str]
-    """A problem, set or level: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     actions: str = ""
     """Actions by number or name, separated by commas: 0,0,3 or forward,forward,pick_up."""
     name: str | None = None
@@ -112,8 +112,8 @@ class PlayArgs:
     Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits.
     """
 
-    file: tyro.conf.Positional[str]
-    """A problem, set or level: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None

@@ -127,8 +127,8 @@ if TYPE_CHECKING:
 class ShowArgs:
     """Show a problem: its level and its task. Of a set, list the problems, or show the one that is chosen."""
 
-    file: tyro.conf.Positional[str]
-    """A problem, set or level: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
+    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -199,8 +199,8 @@ class SolveArgs:
     Of a file or set, or of problems drawn at random (--sampled), which are also put to the paper's cheaper check.
     """
 
-    file: tyro.conf.Positional[str | None] = None
-    """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
+    file: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PROBLEM")] = None
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -504,8 +504,8 @@ class LintArgs:
     code is 1 if there are errors.
     """
 
-    set: tyro.conf.Positional[str]
-    """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
+    set: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SET")]
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     step_limit: int = STEP_LIMIT
     """A plan may take so many steps."""
     workers: int = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
-from atlas.commands.outputs import require_file, require_positive
+from atlas.commands.outputs import require_file
 from atlas.errors import MOST_LETTERS, AtlasError
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def task_command(argv: list[str]) -> int:
     args = tyro.cli(Args, args=argv, prog="atlas task")
     require_file(args.svg, ".svg")
     require_file(args.png, ".png")
-    require_positive(scale=args.scale)
+    if not 0.1 <= args.scale <= 20:
+        raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
     from atlas.domains import default_name, vocabulary_of
     from atlas.errors import TaskWarning
     from atlas.tasks import formats
@@ -166,8 +167,6 @@ def _write_drawings(task: "Task", vocabulary: "Vocabulary", args: Args) -> None:
     from atlas.show import canvas, media
     from atlas.tasks.draw import task_drawing
 
-    if not 0.1 <= args.scale <= 20:
-        raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
     drawing = task_drawing(task, vocabulary, surface_of(default_name()).sign)
     if args.svg is not None:
         write_whole(args.svg, canvas.svg(drawing))

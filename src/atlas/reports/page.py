@@ -1,5 +1,6 @@
 """The page about runs: sections in order, each from files alone; what is missing is said with its command."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -11,6 +12,7 @@ import numpy as np
 
 from atlas.domains import domain_of
 from atlas.errors import printable
+from atlas.evaluation.sets import named_sets
 from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
 from atlas.reports.figures import Chart, at, inline_svg, points
@@ -216,7 +218,7 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{shapes}\n"
         f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p>'
-        f"{_headline(report)}</header>"
+        f"{report.attempt(lambda: _headline(report)) or ''}</header>"
         f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
     )
@@ -305,7 +307,7 @@ def _group_line(group: Group) -> str:
 
 
 def _command_for(report: Report) -> str:
-    return str(report.runs[0].path)
+    return shlex.quote(str(report.runs[0].path))
 
 
 def _learning(report: Report, charts: Sequence[Chart]) -> str:
@@ -356,8 +358,13 @@ def _notes_on(report: Report, one: Evaluated) -> str:
         )
     for run in report.runs:
         if run not in entries:
-            how = f"{one.about.get('name', one.name)}{' --greedy' * bool(one.about.get('greedy'))}"
-            sentence = f"{run.name} was not evaluated on it: `atlas eval {run.path} --problems {how}`"
+            known = one.about.get("name", one.name)
+            named = known in named_sets() or not one.about.get("path")
+            chosen = shlex.quote(known if named else str(one.about["path"])) + " --greedy" * bool(
+                one.about.get("greedy")
+            )
+            where = shlex.quote(str(run.path))
+            sentence = f"{run.name} was not evaluated on it: `atlas eval {where} --problems {chosen}`"
             parts.append(_absent(report, sentence))
     return "".join(parts)
 

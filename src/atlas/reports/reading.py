@@ -74,7 +74,11 @@ def _read_run(path: Path, name: str) -> Run:
         path=path,
         name=name,
         config=folder.config(),
-        records=[record for record in read(folder.metrics_file) if isinstance(record.get("steps"), int | float)],
+        records=[
+            record
+            for record in read(folder.metrics_file)
+            if isinstance(record.get("steps"), int | float) and isinstance(record.get("seconds", 0.0), int | float)
+        ],
         evaluations={stem: content for stem, content in told.items() if content.get("runs")},
         over_time={stem.removesuffix(OVER_TIME): content for stem, content in told.items() if content.get("points")},
         snapshots=tuple(sorted(folder.snapshots.glob("*.npz"))),

@@ -170,13 +170,12 @@ def _problem(document: Document, name: str) -> NamedProblem:
     tags = document.value(entries["tags"]) if "tags" in entries else []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         document.fail(entries["tags"], "tags must be a list of words, e.g. [keys, maze]")
-    with document.blame(entries.get("name", document.node), "name"):
-        about = About(
-            name=document.text(entries["name"], "name") if "name" in entries else name,
-            notes=document.text(entries["notes"], "notes").strip() if "notes" in entries else "",
-            tags=tuple(tags),
-            source=str(document.path),
-        )
+    given = document.text(entries["name"], "name") if "name" in entries else name
+    notes = document.text(entries["notes"], "notes").strip() if "notes" in entries else ""
+    try:
+        about = About(given, notes, tuple(tags), str(document.path))
+    except AtlasError as error:
+        document.fail(entries.get("name", document.node), str(error))
     level = _level(document, surface, entries)
     return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level)), about=about)
 
@@ -328,7 +327,7 @@ def load_any(words: Path | str, progress: Progress = lambda done, total: None) -
     """All problems of a file or set (see `locate`); a file that holds a level alone gives that level."""
     path, name = locate(words)
     if name is not None:
-        return [_called(load(path, progress=progress), path, name)]
+        return [called(name, load(path, progress=progress), words)]
     if path.suffix == ".txt":
         return load_level(path)
     if not path.is_file() or path.suffix not in YAML_SUFFIXES:
@@ -348,7 +347,7 @@ def choose(words: Path | str, name: str | None = None, index: int | None = None)
     if not isinstance(found, list):
         return found
     if name is not None:
-        return _called(found, words, name)
+        return called(name, found, words)
     if index is not None:
         if not -len(found) <= index < len(found):
             raise AtlasError(f"{words}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
@@ -366,9 +365,13 @@ def choose_problem(words: Path | str, name: str | None = None, index: int | None
     return found
 
 
-def _called(problems: list[NamedProblem], where: Path | str, name: str) -> NamedProblem:
+def called(name: str, problems: Sequence[NamedProblem], where: Path | str) -> NamedProblem:
+    """The problem of a name."""
     names = [problem.name for problem in problems]
     if name not in names:
+        if str(where) == name:  # a bare word, which might have been meant for something else
+            hint = nearest(name, names)
+            raise AtlasError(f"{name} is neither a file nor the name of a set or of a hand-designed problem{hint}")
         hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
         raise AtlasError(f"{where}: no problem is called '{name}'{hint}")
     return problems[names.index(name)]
