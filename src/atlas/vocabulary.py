@@ -1,6 +1,6 @@
 """What tasks and domains agree on, without JAX: the outcomes of a task, and what propositions mean."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Vocabulary:
     commands: dict[str, int]
     """More ways to say it: words in lower case without articles -> id, e.g. `open blue door`. Includes `phrases`."""
     synonyms: dict[str, str]
-    """Words to replace before looking a command up, e.g. `box` -> `square`, `grey` -> `gray`."""
+    """Words to replace before looking a command up, e.g. `box` -> `square`, `unlocked` -> `not locked`."""
     features: np.ndarray
     """`float32[props, groups, codes]`: rows of binary codes for the literal embedding. Group 0 is the location, the
     others describe one object each (all zero if absent); codes of the location are padded with zeros."""
@@ -34,5 +34,12 @@ class Vocabulary:
     """Id of each name."""
     lasting: tuple[str, ...] = ()
     """Verbs of `commands` for what goes on: `while carrying a key` is better than `while picking up a key`."""
+    nouns: tuple[str, ...] = ()
+    """What commands speak of, e.g. `ball`; by default the last word of each command."""
+    attributes: tuple[tuple[str, ...], ...] = ()
+    """Words that may stand before nouns, in groups of which a thing has one each, e.g. colours."""
+    verbs: dict[str, str] = field(default_factory=dict)
+    """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs, with
+    `&` between what holds at the same moment; see `atlas.tasks.lexicon`, which has those that every domain gets."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""

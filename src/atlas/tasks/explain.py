@@ -5,18 +5,17 @@ sentence or two; every other one becomes numbered steps.
 """
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from atlas.errors import AtlasError, listed
-from atlas.tasks.english import english, gerund
+from atlas.tasks.english import english
 from atlas.tasks.machine import NO_CALL, Edge, Machine, Task
+from atlas.tasks.phrases import Words
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
-_ARTICLE: Final = re.compile(r"\ban? ")
 _OUTCOMES: Final = {ACCEPTED: "finish", REJECTED: "fail"}
 
 
@@ -64,38 +63,6 @@ def shape(task: Task) -> list[Any]:
                 rows.append((states.index(u), states.index(edge.target), frozenset(edge.literals), edge.reward, call))
         shapes.append((rows, [machine.outcomes[u] for u in states]))
     return shapes
-
-
-# Literals and guards as phrases
-
-
-class Words:
-    """How the propositions of a vocabulary are said."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.phrases, self.commands, self.lasting = vocabulary.phrases, vocabulary.commands, vocabulary.lasting
-
-    def command(self, literal: int) -> str:
-        """`go to a ball`."""
-        return self.phrases[literal - 1]
-
-    def doing(self, literal: int) -> str:
-        """`carrying a ball`, `not putting a ball next to a key`."""
-        phrase = self.phrases[abs(literal) - 1]
-        verb, _, rest = phrase.partition(" ")
-        article = _ARTICLE.search(phrase)
-        noun = phrase[article.start() :] if article else rest
-        for lasting in self.lasting:
-            if self.commands.get(f"{lasting} {_ARTICLE.sub('', noun)}") == abs(literal) - 1:
-                verb, rest = lasting, noun
-        return ("not " if literal < 0 else "") + gerund(verb) + " " + rest
-
-    def guard(self, literals: Sequence[int]) -> str:
-        """`go to a ball while picking up a key and not opening a door`."""
-        first = next((x for x in literals if x > 0), None)
-        rest = [x for x in literals if x > 0 and x != first] + [x for x in literals if x < 0]
-        base = "wait" if first is None else self.command(first)
-        return base + (" while " + " and ".join(map(self.doing, dict.fromkeys(rest))) if rest else "")
 
 
 # Sentences. A machine is cut where all its paths meet; each block between two cuts is one phrase. Where the words might
@@ -166,7 +133,7 @@ def _block(machine: Machine, u: int, words: Words, choices: bool) -> _Block | No
             return _Block(f"{words.command(literal)} {'twice' if times == 2 else f'{times} times'}", end, avoided)
         return _Block(words.command(literal), end, avoided, is_certain=not avoided)
     if len({e.target for e in edges}) == 1:
-        text = listed([words.guard(e.literals) for e in edges])
+        text = listed([words.cube(e.literals) for e in edges])
         return _Block(text, edges[0].target, avoided, is_list=len(edges) > 1)
     joint = _in_any_order(machine, u, words, avoided)
     if joint:
@@ -275,7 +242,7 @@ def _section(machine: Machine, words: Words, routines: dict[int, int], is_root: 
         alone = len(edges) > 1 and _exclude_each_other(edges)
         options = []
         for edge in edges:
-            asked = words.command(max(edge.literals)) if alone else words.guard(edge.literals)
+            asked = words.command(max(edge.literals)) if alone else words.cube(edge.literals)
             call = "" if edge.call == NO_CALL else f" and do routine {routines[edge.call]}"
             outcome = machine.outcomes[edge.target]
             where = _OUTCOMES.get(outcome) or f"continue with step {number[edge.target]}"

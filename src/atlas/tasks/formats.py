@@ -32,7 +32,7 @@ from atlas.errors import AtlasError, Reader, TaskWarning, nearest
 from atlas.tasks.automata import Diagram, Diagrams, machine_without_gaps
 from atlas.tasks.check import check
 from atlas.tasks.english import english
-from atlas.tasks.explain import Words, explain, is_prose
+from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.ltlf import ltlf
 from atlas.tasks.machine import (
     ACCEPT,
@@ -47,6 +47,7 @@ from atlas.tasks.machine import (
     machine,
     machine_name,
 )
+from atlas.tasks.phrases import Words
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 TASK_KEYS: Final = ("english", "ltlf", "transitions")
@@ -257,7 +258,7 @@ def to_dot(task: Task, vocabulary: Vocabulary) -> str:
             names = [name.replace("-", "¬") for name in literal_names(edge.literals, vocabulary.names)]
             call = "" if edge.call == NO_CALL else f"{machine_name(edge.call)} | "
             reward = f"\\n/ {np.float32(edge.reward):g}" if edge.reward else ""
-            label, tip = call + ("\\n".join(names) or "true") + reward, words.guard(edge.literals)
+            label, tip = call + ("\\n".join(names) or "true") + reward, words.cube(edge.literals)
             ends = f"m{m}_u{edge.source} -> m{m}_u{edge.target}"
             inside.append(f'{ends} [label="{label}", tooltip="{tip}", labeltooltip="{tip}"];')
         if task.is_flat:

@@ -140,7 +140,13 @@ def _vocabulary() -> Vocabulary:
         names=NAMES,
         phrases=tuple(map(_phrase, PROPOSITIONS)),
         commands={words: number for number, about in enumerate(PROPOSITIONS) for words in _ways_to_say(about)},
-        synonyms={"box": "square", "grey": "gray"},
+        synonyms={
+            **{"box": "square", "grey": "gray", "cube": "square", "sphere": "ball"},
+            **{"shut": "closed", "opened": "open", "unlocked": "not locked"},
+        },
+        nouns=TYPES,
+        attributes=(COLOURS, DOOR_STATES),
+        verbs={"close {}": "go to closed {}"},
         features=features,
         implies=alike & (straight | crossed),
         # there is one cell ahead and one pair of hands, but room for many neighbours
