@@ -203,8 +203,8 @@ class Automaton:
     step: tuple[Diagram, ...]
     outcome: tuple[int, ...]
     enter: Diagram | None = None
-    """For parts that ask what held just before they begin: maps the label that completed the part before to the state in
-    which this one starts. Otherwise it starts in state 0."""
+    """For parts that ask what held just before they begin: maps the label that completed the part before to the state
+    in which this one starts. Otherwise it starts in state 0."""
 
     def successors(self, u: int) -> list[int]:
         """The states that one possible label leads to from a running state; none from others."""
@@ -393,7 +393,7 @@ def keep(diagrams: Diagrams, guard: Diagram, until: Diagram) -> Automaton:
 
 
 def branch(condition: Diagram, yes: Automaton, no: Automaton | None) -> Automaton:
-    """One part if the first label satisfies a condition, else the other; without another there is nothing to do then."""
+    """One part if the first label satisfies a condition, else the other, or nothing if there is no other."""
     diagrams, offset = yes.diagrams, 1 + len(yes.step)
     other = Automaton(diagrams, (diagrams.leaf(0),), (ACCEPTED,)) if no is None else no
     steps = [*diagrams.relabel(yes.step, (1).__add__), *diagrams.relabel(other.step, offset.__add__)]
@@ -403,8 +403,8 @@ def branch(condition: Diagram, yes: Automaton, no: Automaton | None) -> Automato
 
 @dataclass(frozen=True)
 class Rule:
-    """What must be true as long as a part goes on: it fails where `automaton` rejects, and is only done while the rule is
-    in one of the states `good`. A rule is never accepted by itself."""
+    """What must be true as long as a part goes on: it fails where `automaton` rejects, and is only done while the rule
+    is in one of the states `good`. A rule is never accepted by itself."""
 
     automaton: Automaton
     good: frozenset[int]
@@ -446,7 +446,10 @@ def whenever(diagrams: Diagrams, condition: Diagram, answer: Diagram) -> Rule:
 def ruled(part: Automaton, rules: Sequence[Rule]) -> Automaton:
     """The part under rules: done when it is done and all rules are satisfied at the moment."""
     diagrams = part.diagrams
-    stays = tuple(step if o == RUNNING else diagrams.leaf(u) for u, (step, o) in enumerate(zip(part.step, part.outcome, strict=True)))
+    stays = tuple(
+        step if o == RUNNING else diagrams.leaf(u)
+        for u, (step, o) in enumerate(zip(part.step, part.outcome, strict=True))
+    )
     every = [replace(part, step=stays), *(rule.automaton for rule in rules)]
     states: list[tuple[int, ...]] = [(0,) * len(every)]
     number = {states[0]: 0}

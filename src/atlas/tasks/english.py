@@ -1,8 +1,8 @@
 """English tasks: what people say to a robot, as far as a reward machine can mean it; or numbered steps.
 
-A text goes through three stages. Words are looked up and put into their plain form (`lexicon`); every word must be known,
-and all that are not are reported at once. Sentences are read into a tree of phrases (this file). Phrases become automata
-(`phrases`, `automata`). The grammar of sentences, from loosest to tightest:
+A text goes through three stages. Words are looked up and put into their plain form (`lexicon`, `commands`); every word
+must be known, and all that are not are reported at once. Sentences are read into a tree of phrases (this file). Phrases
+become automata (`phrases`, `automata`). The grammar of sentences, from loosest to tightest:
 
     sentence. sentence; sentence         one after the other; a sentence that only bans covers all others
     A, then B / A, finally B             one after the other (afterwards, after that, next, followed by …)
@@ -13,8 +13,9 @@ and all that are not are reported at once. Sentences are read into a tree of phr
     A twice / A 3 times                  A must cease to hold in between
     A while (not) doing B                both at the same moment
 
-`, without …`, `never …`, `avoid …` and other bans cover their whole sentence; `without` directly behind a step covers that
-step. `keep doing A until B`, `if A, B, otherwise C`, `whenever A, B` and `A, but first B` mean what they say. `(…)` groups.
+`, without …`, `never …`, `avoid …` and other bans cover their whole sentence; `without` directly behind a step covers
+that step. `keep doing A until B`, `if A, B, otherwise C`, `whenever A, B` and `A, but first B` mean what they say.
+`(…)` groups.
 `either A, then B, or C, then D` commits to the branch that is begun first; if several begin at the same moment nothing
 happens. In a list `A, B and C` commas mean what the next connective means. `go to a ball or a key` repeats the verb.
 Where a sentence has two readings the likelier is taken, and a note says how to write the other one.
@@ -35,17 +36,16 @@ usual 1 for finishing and 0 otherwise. Several machines are sections; a routine 
     1. Pick up a key, then return.
 """
 
-import re
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from atlas.errors import AtlasError, Reader, TaskWarning, TextError, Token, listed
+from atlas.errors import AtlasError, TaskWarning, Token, listed
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
-from atlas.tasks.lexicon import ALL, NONE, NUMBERS, Guard, Lexicon, NounPhrase, Part, Thing, lexicon
+from atlas.tasks.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
+from atlas.tasks.lexicon import ALL, NONE, NUMBERS, SEVERAL, Guard, Thing
 from atlas.tasks.machine import ACCEPT, NO_CALL, REJECT, Edge, Task, flat_task, hierarchy, machine
 from atlas.tasks.phrases import (
     Again,
@@ -66,7 +66,6 @@ from atlas.tasks.phrases import (
     Times,
     Whenever,
     Without,
-    Words,
     automaton,
     both,
     during,
@@ -79,111 +78,86 @@ from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 MOST_TIMES: Final = 50
 _ENDS: Final = {"finish": ACCEPTED, "return": ACCEPTED, "fail": REJECTED}
-_TOKEN: Final = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<mark>[.,;:()?!])|(?P<bad>\S))"
-)
 
-
-def _phrases(*texts: str) -> tuple[tuple[str, ...], ...]:
-    """Each text as its words, the longest first."""
-    return tuple(sorted((tuple(text.split()) for text in texts), key=len, reverse=True))
-
-
-FILLERS: Final = _phrases(
-    *("please", "kindly", "just", "simply", "now", "ok", "okay", "hey", "hi", "hello", "well", "so", "also", "too", "as well"),
-    *("robot ,", "agent ,", "hey robot", "hey robot ,", "thanks", "thank you", "for me", "eventually", "at some point"),
-    *("i want you to", "i would like you to", "i need you to", "we want you to", "can you", "could you", "would you"),
-    *("will you", "your task is to", "your goal is to", "your mission is to", "your job is to", "the task is to"),
-    *("the goal is to", "the mission is to", "make sure to", "make sure that", "make sure", "be sure to", "try to"),
-    *("remember to", "go and", "let us", "it is your task to", "at some time", "sometime", "in the end ,", "the aim is to"),
+FILLERS: Final = phrases(
+    """
+    please; kindly; just; simply; now; ok; okay; hey; hi; hello; well; so; also; too; as well; robot ,; agent ,;
+    hey robot; hey robot ,; thanks; thank you; for me; eventually; at some point; at some time; sometime; in the end ,;
+    i want you to; i would like you to; i need you to; we want you to; can you; could you; would you; will you; let us;
+    your task is to; your goal is to; your mission is to; your job is to; the task is to; the goal is to; the aim is to;
+    the mission is to; it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to;
+    go and
+    """
 )
 """Words that change no meaning at the beginning of a clause."""
-_BEHIND: Final = _phrases(
-    *("please", "too", "as well", "now", "for me", "thanks", "thank you", "eventually", "at some point", "also"),
-)
+FILLERS_BEHIND: Final = phrases("please; too; as well; now; for me; thanks; thank you; eventually; at some point; also")
 """Words that change no meaning at its end."""
-_SUBJECTS: Final = _phrases("you", "it", "the agent", "the robot", "agent", "robot", "they", "i", "he", "she", "we")
-_AUXILIARIES: Final = _phrases(
-    *("must", "should", "shall", "will", "can", "have to", "has to", "need to", "needs to", "are to", "is to", "ought to"),
-    *("want to", "wants to", "may", "do", "does", "did", "would", "could"),
+_THEN: Final = phrases(
+    """
+    then; finally; lastly; at last; afterwards; afterward; after that; after this; after which; later; later on; next;
+    followed by; only then; then finally; before finally; subsequently; thereafter; end by; finish by; to finish;
+    second; secondly; third; thirdly; fourth; fifth; last
+    """
 )
-_PERFECT: Final = ("have", "has", "had", "are", "is", "am", "was", "were", "been", "be", "having", "being", "already", "ever")
-_THEN: Final = _phrases(
-    *("then", "finally", "lastly", "at last", "afterwards", "afterward", "after that", "after this", "later", "later on"),
-    *("followed by", "only then", "subsequently", "thereafter", "next", "end by", "finish by", "to finish", "then finally"),
-    *("second", "secondly", "third", "thirdly", "fourth", "fifth", "last", "after which", "before finally"),
+_FIRST: Final = phrases("first; firstly; first of all; start by; begin by; to begin; to start; initially")
+_BANS: Final = phrases(
+    """
+    never; never ever; do not; do not ever; does not; must not; must never; should not; should never; shall not;
+    shall never; may not; may never; can not; can never; will not; have to never; has to never; are not to;
+    are not allowed to; is not allowed to; without; without ever; make sure not to; make sure never to; be sure not to;
+    make sure to never; making sure not to; making sure to never; making sure never to; try not to; be careful not to;
+    being careful not to; take care not to; taking care not to
+    """
 )
-_FIRST: Final = _phrases("first", "firstly", "first of all", "start by", "begin by", "to begin", "to start", "initially")
-_BANS: Final = _phrases(
-    *("never", "never ever", "do not", "do not ever", "does not", "must not", "must never", "should not", "should never"),
-    *("shall not", "shall never", "may not", "may never", "can not", "can never", "will not", "without", "without ever"),
-    *("make sure not to", "make sure to never", "making sure not to", "making sure to never", "making sure never to"),
-    *("be careful not to", "being careful not to", "take care not to", "taking care not to", "try not to", "be sure not to"),
-    *("make sure never to", "need not to", "have to never", "has to never", "and never"),
-)
-_AVOIDS: Final = _phrases(
-    *("avoid", "avoiding", "avoids", "refrain from", "refraining from", "stay away from", "staying away from", "stay clear of"),
-    *("keep away from", "keeping away from", "steer clear of", "keep clear of", "stays away from", "keeps away from"),
-    *("be careful to avoid", "make sure to avoid", "try to avoid", "do not go anywhere near", "never go anywhere near"),
+_AVOIDS: Final = phrases(
+    """
+    avoid; avoiding; avoids; refrain from; refraining from; stay away from; staying away from; stays away from;
+    keep away from; keeping away from; keeps away from; stay clear of; steer clear of; keep clear of; try to avoid;
+    be careful to avoid; make sure to avoid; do not go anywhere near; never go anywhere near
+    """
 )
 """Bans that speak of things as well as of doing something."""
-_SCOPES: Final = _phrases(
-    *("at any time", "at all times", "at all", "ever", "the whole time", "all the time", "throughout", "at any point"),
-    *("the entire time", "all along", "in the meantime", "meanwhile", "along the way", "on the way"),
+_DUTIES: Final = phrases("always; must; should; have to; has to; until then; meanwhile")
+"""What may stand before a ban."""
+_SCOPES: Final = phrases(
+    """
+    at any time; at all times; at any point; at all; ever; the whole time; the entire time; all the time; all along;
+    throughout; in the meantime; meanwhile; along the way; on the way
+    """
 )
-_WHILE: Final = _phrases("while", "as long as", "while still", "whilst", "when at the same time", "so long as")
-_WHEN: Final = _phrases("once", "when", "as soon as", "the moment", "upon", "having", "after having", "now that")
-_ANY_ORDER: Final = _phrases("in any order", "in whatever order", "in either order", "the order does not matter")
-_THIS_ORDER: Final = _phrases(
-    *("in that order", "in this order", "in order", "in the given order", "one after the other", "one after another"),
-    *("one by one", "in turn", "in sequence"),
+_WHILE: Final = phrases("while; while still; whilst; as long as; so long as")
+_WHEN: Final = phrases("once; when; as soon as; the moment; upon; having; after having; now that")
+_WHENEVER: Final = phrases("whenever; every time; each time; every time that")
+_SINCE: Final = phrases("after; once; as soon as")
+_UNLESS: Final = phrases("unless; without; except when; except while; except if")
+_AT_THAT_TIME: Final = phrases("when; if; whenever; with")
+_AND: Final = phrases("and; as well as")
+_ANY_ORDER: Final = phrases("in any order; in whatever order; in either order; the order does not matter")
+_THIS_ORDER: Final = phrases(
+    """
+    in that order; in this order; in order; in the given order; one after the other; one after another; one by one;
+    in turn; in sequence
+    """
 )
-_TOGETHER: Final = _phrases("at the same time", "at once", "simultaneously", "at the same moment")
+_TOGETHER: Final = phrases("at the same time; at the same moment; at once; simultaneously")
 _COUNTS: Final = {"once": 1, "twice": 2, "thrice": 3}
-_CONTRACTED: Final = {
-    **{f"{word}n't": f"{word} not" for word in ("do", "does", "did", "is", "are", "must", "should", "have", "has", "was")},
-    **{"can't": "can not", "cannot": "can not", "won't": "will not", "dont": "do not", "you're": "you are", "mustnt": "must not"},
-    **{"you've": "you have", "it's": "it is", "let's": "let us", "you'd": "you would", "i'd": "i would", "till": "until"},
-    **{"non": "not", "i'm": "i am", "we're": "we are", "you'll": "you will", "isnt": "is not", "nor": "or"},
-}
-_WHY: Final = {
-    **dict.fromkeys(
-        ("see", "sees", "seeing", "look", "spot", "notice"),
-        "what is far away cannot be asked for; say 'go to' or 'face'",
-    ),
-    **dict.fromkeys(
-        ("left", "right", "behind", "room", "rooms", "wall", "corner", "north", "south", "east", "west", "above", "below"),
-        "a task cannot speak of places and directions",
-    ),
-    **dict.fromkeys(
-        ("quickly", "slowly", "fast", "immediately", "directly", "instantly", "carefully", "straight", "soon"),
-        "a task cannot say how fast or how; LTLf has X for the very next moment",
-    ),
-    **dict.fromkeys(
-        ("enter", "enters", "entering", "leave", "cross", "through", "exit"),
-        "a task knows what is ahead, in hand or side by side, not where the agent is",
-    ),
-    **dict.fromkeys(("same", "matching", "corresponding", "its", "their"), "a task cannot compare things: name the colour"),
-    **dict.fromkeys(("them", "those", "these"), "it is not clear which things are meant: name them"),
-    "exactly": "it cannot be settled before the end; say 'twice' for at least, or 'never … more than twice'",
-    "nothing": "say 'never', 'avoid' or 'without' for what may not happen",
-}
-"""Why some words are refused."""
-_GRAMMAR: Final = frozenset(
-    word
-    for phrases in (
-        *(FILLERS, _SUBJECTS, _AUXILIARIES, _THEN, _FIRST, _BANS, _AVOIDS, _SCOPES, _WHILE, _WHEN, _ANY_ORDER, _THIS_ORDER),
-        *(_TOGETHER, [_PERFECT, _COUNTS, NUMBERS, _ENDS]),
-    )
-    for phrase in phrases
-    for word in phrase
-) | frozenset(
-    "a an the any some this that every each all of no another different second couple one ones object objects thing things "
-    "item items something anything which is are not neither either both or and but before after until unless if else "
-    "otherwise whenever time times least most more than in your hand hands with using always keep keeps keeping stop stops "
-    "stopping wait waits waiting continue remain only other except for again main task routine step do done stay here reward "
-    "go to back you up down so alternatively colour color get gets well does also it such does".split()
+_TABLES: Final = (
+    *(FILLERS, FILLERS_BEHIND, SUBJECTS, AUXILIARIES, PERFECT, _THEN, _FIRST, _BANS, _AVOIDS, _DUTIES, _SCOPES),
+    *(_WHILE, _WHEN, _WHENEVER, _SINCE, _UNLESS, _AT_THAT_TIME, _AND, _ANY_ORDER, _THIS_ORDER, _TOGETHER),
 )
+_OTHERS: Final = phrases(
+    """
+    a; an; the; any; some; this; that; every; each; all; of; no; another; different; couple; one; ones; object; objects;
+    thing; things; item; items; something; anything; which; is; are; not; neither; either; both; or; and; but; before;
+    after; until; unless; if; else; only; otherwise; time; times; least; most; more; than; in; your; hand; hands; with;
+    using; always; keep; keeps; keeping; stop; stops; stopping; wait; waits; waiting; continue; remain; other; except;
+    for; again; colour; color; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
+    """
+)
+_GRAMMAR: Final = frozenset({*_COUNTS, *NUMBERS, *_ENDS}).union(
+    *(phrase for table in (*_TABLES, _OTHERS) for several in table.values() for phrase in several)
+)
+"""All words that are known besides those of a vocabulary."""
 
 
 class Reading(NamedTuple):
@@ -226,36 +200,6 @@ def read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None)
     return Reading(automata.to_task(found), phrase, tuple(parser.notes))
 
 
-@dataclass(frozen=True)
-class _Command:
-    """A verb with all that fills its slots."""
-
-    pattern: tuple[str, ...]
-    phrases: tuple[NounPhrase, ...]
-    groups: tuple[Guard, ...]
-    """One guard, or one for each of `the red and the blue ball`."""
-    stop: bool = False
-    """Whether it asks for the end of what it names."""
-
-    @property
-    def guard(self) -> Guard:
-        """Where all of it holds."""
-        result: Guard = ((),)
-        for group in self.groups:
-            result = both(result, group)
-        return result
-
-    @property
-    def avoided(self) -> Guard:
-        """Where any of it holds."""
-        return tuple(dict.fromkeys(cube for group in self.groups for cube in group))
-
-    @property
-    def count(self) -> int:
-        """How many of what it names: of the first that says so."""
-        return next((phrase.count for phrase in self.phrases if phrase.count != 1), 1)
-
-
 class _Option(NamedTuple):
     """One way out of a step."""
 
@@ -282,380 +226,58 @@ _Section = dict[int, _Step]
 """The steps of one machine by their numbers; the first is the initial one."""
 
 
-class _Parser(Reader):
+class _Parser(CommandReader):
     """Each method reads what its name says and returns its meaning; None where only a rule was read."""
 
     def __init__(self, text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> None:
-        super().__init__(text.replace("’", "'"), _TOKEN, "a task")
-        self.tokens = [
-            token._replace(text=word)
-            for token in self.tokens
-            for word in _CONTRACTED.get(token.text.lower(), token.text.lower().replace("?", ".").replace("!", ".")).split()
-            or [""]
-        ]
-        self.lexicon: Lexicon = lexicon(vocabulary)
-        self.words = Words(vocabulary)
-        self.things = None if things is None else [self._thing(thing) for thing in things]
-        self.last: _Command | None = None
-        """The last command, for `go to a ball or a key`."""
-        self.mentioned: list[list[NounPhrase]] = []
-        """What was named, the latest last; together what `it` might be."""
+        super().__init__(text, vocabulary, _GRAMMAR)
+        self.things = None if things is None else [self.thing(thing) for thing in things]
+        """What is in the level."""
         self.rules: list[Rule] = []
         """Those of the sentence that is being read."""
         self.cover: Guard = ((),)
         """What must hold at each moment of the sentence."""
         self.said_first = False
         """Whether `first` stood behind the last command."""
-        self.notes: dict[str, None] = {}
-        self.check_words()
-
-    # Words
-
-    def check_words(self) -> None:
-        """Report all words that nobody knows, at once."""
-        strange = [
-            token
-            for token in self.tokens
-            if token.kind == "word"
-            and token.text not in self.lexicon.known
-            and token.text not in _GRAMMAR
-            and self.lexicon._adjective(token.text) is None
-        ]
-        strange = list(dict.fromkeys(strange))
-        if len(strange) == 1:
-            (token,) = strange
-            if token.text in _WHY:
-                self.fail(f"'{token.text}' is not understood: {_WHY[token.text]}", token)
-            before = self.text[: token.start].rstrip()
-            before = before[max(before.rfind(mark) for mark in ".,;:()\n") + 1 :].strip()
-            hint = self.lexicon.suggestion(token.text)
-            hint = f"; did you mean {hint}?" if hint else f"; expected {self._expected(not before)}"
-            self.fail(f"'{token.text}' is not understood" + (f" after '{before}'" if before else "") + hint, token)
-        if strange:
-            told = []
-            for token in strange:
-                hint = self.lexicon.suggestion(token.text)
-                why = _WHY.get(token.text) or (f"did you mean {hint}?" if hint else "")
-                told.append(f"'{token.text}'" + (f" ({why})" if why else ""))
-            self.fail_many(f"{len(strange)} words are not understood: {', '.join(told)}", strange)
-
-    def _expected(self, verbs: bool) -> str:
-        """Words that could stand there."""
-        own = [" ".join(p).replace("{}", "…") for p in self.lexicon.props]
-        words = own if verbs else [*self.lexicon.nouns, *self.lexicon.attributes]
-        return listed(words[:8] + ["…"] * (len(words) > 8))
-
-    def fail_many(self, sentence: str, tokens: list[Token]) -> None:
-        """Raise a TextError that underlines several tokens of a text, line by line."""
-        lines: list[str] = []
-        start = 0
-        for line in self.text.split("\n"):
-            here = [t for t in tokens if start <= t.start < start + len(line)]
-            if here:
-                marks = [" "] * len(line)
-                for token in here:
-                    marks[token.start - start : token.end - start] = "^" * (token.end - token.start)
-                lines += [f"    {line}", "    " + "".join(marks).rstrip()]
-            start += len(line) + 1
-        raise TextError("\n".join([sentence, *lines]))
-
-    def skip_any(self, phrases: Sequence[tuple[str, ...]]) -> bool:
-        """Step over the first of several phrases that comes next."""
-        return any(self.skip(*phrase) for phrase in phrases)
-
-    def ahead(self, phrases: Sequence[tuple[str, ...]], start: int = 0) -> int:
-        """How many tokens the first of several phrases has that comes next; 0 if none does."""
-        for phrase in phrases:
-            if all(self.peek(start + i) == word for i, word in enumerate(phrase)):
-                return len(phrase)
-        return 0
+        self.made_sure = False
+        """Whether `make sure` stood before this clause: then it may tell what is, not what to do."""
+        self.in_front = False
+        """Whether what ends with a comma is read, as in `after you go to a ball, …`."""
+        self.then_later = False
+        """Whether the last comma that was looked at has a word for `then` behind it."""
+        self.bare_list = False
+        """Whether the last `A and B` repeated its verb silently."""
+        self.low_ban = (-1, "")
+        """Where the last `without` that no comma precedes ended, and its words."""
+        self.closed: list[Phrase | None] = []
+        """Phrases that were written in brackets, or with `both`."""
 
     def then_ahead(self, start: int = 0) -> int:
         """How many tokens a word for `then` has that comes next, `next to` excepted."""
         found = self.ahead(_THEN, start)
-        if found and self.peek(start) == "next" and self.peek(start + found) in ("to",):
+        if found and self.peek(start) == "next" and self.peek(start + found) == "to":
             return 0
-        if self.peek(start) in ("second", "third", "fourth", "fifth", "last") and self.peek(start + found) != ",":
-            return 0
+        if self.peek(start) in ("second", "third", "fourth", "fifth", "last"):
+            return found if self.peek(start + found) == "," or self.verbs(self.place + start + found) else 0
         return found
 
     def fillers(self) -> None:
         """Step over words that change nothing."""
         moved = True
         while moved:
+            self.made_sure |= self.peek() == "make" and self.peek(1) == "sure"
             moved = self.skip_any(FILLERS)
             if self.peek() == "go" and self.peek(1) in self.lexicon.verbs and self.peek(1) not in ("up", "back"):
                 self.place, moved = self.place + 1, True
             if moved:
                 self.skip(",")
 
-    def note(self, sentence: str) -> None:
-        self.notes[sentence] = None
-
-    # Commands
-
-    def _thing(self, text: str) -> Thing:
-        """A thing of the level."""
-        tokens = [Token("word", word, 0, 0) for word in text.lower().split()] + [Token("end", "", 0, 0)]
-        phrase = self.lexicon.noun_phrase(tokens, 0)
-        if phrase is None or tokens[phrase.stop].text:
-            raise AtlasError(f"'{text}' is no thing that a level of this domain has")
-        return phrase.things[0]
-
-    def subject(self) -> bool:
-        """Step over `you`, `the agent has` and so on; whether it was negated."""
-        start, negated = self.place, False
-        if self.skip_any(_SUBJECTS) and start + 1 == self.place and self.tokens[start].text in ("it", "i", "he", "they"):
-            follows = self.peek()
-            is_verb = follows in _PERFECT or follows in self.lexicon.by_first or self.ahead(_AUXILIARIES)
-            if not is_verb or self.verb(self.place) is None and not self.ahead(_AUXILIARIES) and follows not in _PERFECT:
-                self.place = start
-                return False
-        had_subject = self.place > start
-        while True:
-            if had_subject and self.skip_any(_AUXILIARIES):
-                continue
-            if had_subject and self.peek() == "not":
-                self.place, negated = self.place + 1, not negated
-                continue
-            if self.peek() in _PERFECT and self.verb(self.place) is None:
-                follows = 1 + (self.peek(1) == "not")
-                if self.verb(self.place + follows) is not None or (had_subject and self.peek(follows) in _PERFECT):
-                    self.place += 1
-                    had_subject = True
-                    continue
-                if had_subject and self.peek(1) == "not" and self._be(self.place + 2) is not None:
-                    self.place, negated = self.place + 2, not negated
-                    continue
-            return negated
-
-    Match = tuple[tuple[str, ...], list[NounPhrase], int]
-
-    def _be(self, place: int) -> "tuple[tuple[str, ...], list[NounPhrase], int] | None":
-        """`at the door` behind `you are not`."""
-        patterns = [p for p, _ in self.lexicon.by_first.get("be", [])]
-        return max(self.lexicon.matches(self.tokens, place, patterns), key=lambda m: m[2], default=None)
-
-    def verb(self, place: int) -> "tuple[tuple[str, ...], list[NounPhrase], int] | None":
-        """The longest verb with its noun phrases at a place, if there is one."""
-        found = self.verbs(place)
-        return found[0] if found else None
-
-    def verbs(self, place: int) -> "list[tuple[tuple[str, ...], list[NounPhrase], int]]":
-        """All verbs that could stand at a place, the longest first."""
-        patterns = [p for p, _ in self.lexicon.by_first.get(self.tokens[place].text, [])]
-        found = list(self.lexicon.matches(self.tokens, place + 1, patterns)) if patterns else []
-        return sorted(found, key=lambda match: -match[2])
-
-    def said_of_things(self, place: int) -> "list[tuple[tuple[str, ...], list[NounPhrase], int]]":
-        """`a ball is next to a key`, `the door is open`, `the key has been reached`."""
-        slots = [p for p, _ in self.lexicon.by_first.get("{}", [])]
-        found = list(self.lexicon.matches(self.tokens, place, slots, skip=0))
-        phrase = self.lexicon.noun_phrase(self.tokens, place)
-        if phrase is None:
-            return found
-        at = phrase.stop
-        while self.tokens[at].text in ("is", "are", "has", "have", "been", "was", "gets", "got"):
-            at += 1
-        if at == phrase.stop:
-            return found
-        adjective = self.lexicon._adjective(self.tokens[at].text)
-        if adjective and not adjective[1] and "go to {}" in self.lexicon.meanings:
-            things = tuple(t._replace(attributes=t.attributes | {adjective[0]}) for t in phrase.things)
-            found.append((("go", "to", "{}"), [replace(phrase, things=things)], at + 1))
-        for pattern, _ in self.lexicon.by_first.get(self.tokens[at].text, []):
-            rest = [word for word in pattern[1:] if word != "{}"]
-            if pattern.count("{}") == 1 and [t.text for t in self.tokens[at + 1 : at + 1 + len(rest)]] == rest:
-                found.append((pattern, [phrase], at + 1 + len(rest)))
-        return found
-
-    def repeats(self, place: int) -> "list[tuple[tuple[str, ...], list[NounPhrase], int]]":
-        """The last verb, read as if its first words stood here too: `or a key`, `then to the key`."""
-        found = []
-        if self.last is not None:
-            pattern, phrases = self.last.pattern, self.last.phrases
-            for skipped in range(1, len(pattern)):
-                kept = phrases[: sum(word == "{}" for word in pattern[:skipped])]
-                for _, more, stop in self.lexicon.matches(self.tokens, place, [pattern], skipped):
-                    found.append((pattern, [*kept, *more], stop))
-        return sorted(found, key=lambda match: -match[2])
-
-    def candidates(self, place: int) -> "list[tuple[tuple[str, ...], list[NounPhrase], int]]":
-        """All that a command at a place could be, the likeliest first."""
-        return self.verbs(place) or self.said_of_things(place) or self.repeats(place)
-
-    def command(self) -> _Command:
-        """A verb with its things."""
-        found = self.candidates(self.place)
-        if not found and self._be(self.place) is not None:
-            found = [self._be(self.place)]  # type: ignore[list-item]
-        start = self.place
-        for pattern, phrases, stop in found:
-            resolved = self.resolve(pattern, phrases)
-            command = self.meaning(pattern, resolved) if resolved is not None else None
-            if command is not None:
-                self.place, self.last = stop, command
-                self.mentioned.append([phrase for phrase in command.phrases if phrase.pronoun != "it"])
-                span = [token.text for token in self.tokens[start:stop]]
-                if "either" in span and all(len(p.things) == 1 for p in phrases):
-                    ahead = int(self.peek() == ",")
-                    if self.peek(ahead) != "or":
-                        self.fail("'either' needs an 'or' in the same sentence", self.tokens[start + span.index("either")])
-                return command
-        if found:
-            self.complain_about(*found[0])
-        return self.complain()
-
-    def resolve(self, pattern: tuple[str, ...], phrases: list[NounPhrase]) -> tuple[NounPhrase, ...] | None:
-        """The noun phrases with `it` and `one` replaced by what was named before; None if nothing fits."""
-        result = list(phrases)
-        for slot, phrase in enumerate(phrases):
-            if phrase.pronoun == "one":
-                nouns = [old.things[0].noun for group in self.mentioned for old in group if old.things]
-                if not nouns:
-                    return None
-                result[slot] = replace(phrase, things=tuple(t._replace(noun=nouns[-1]) for t in phrase.things))
-            elif phrase.pronoun == "it":
-                for group in reversed(self.mentioned):
-                    fitting = [old for old in group if self._fits(pattern, slot, old)]
-                    kinds = {thing for old in fitting for thing in old.things}
-                    if len(kinds) > 1:
-                        names = listed([thing.words() for thing in sorted(kinds)])
-                        self.fail(f"'it' could be {names}: name it", self._pronoun("it"))
-                    if fitting:
-                        result[slot] = replace(fitting[0], count=1, stop=phrase.stop, another=False)
-                        break
-                else:
-                    return None
-        return tuple(result)
-
-    def _pronoun(self, word: str) -> Token:
-        return next((t for t in self.tokens[self.place :] if t.text == word), self.tokens[self.place])
-
-    def _fits(self, pattern: tuple[str, ...], slot: int, phrase: NounPhrase) -> bool:
-        """Whether things can fill a slot of a verb."""
-        for part in self.lexicon.meanings[" ".join(pattern)]:
-            if any(index == slot for index, _ in part.slots):
-                nouns = self.lexicon.goes_with(part, slot)
-                if not all(not thing.noun or thing.noun in nouns for thing in phrase.things):
-                    return False
-        return True
-
-    def meaning(self, pattern: tuple[str, ...], phrases: tuple[NounPhrase, ...]) -> _Command | None:
-        """The command that a verb and its things make; None if the domain knows none such."""
-        parts = self.lexicon.meanings[" ".join(pattern)]
-        lists = [
-            [(thing,) for thing in phrase.things] if phrase.both else [tuple(phrase.things)] for phrase in phrases
-        ]
-        groups = []
-        for chosen in product(*lists):
-            union: list[tuple[int, ...]] = []
-            for things in product(*chosen):
-                guard: Guard = ((),)
-                for part in parts:
-                    asked = self.lexicon.guard(part, things)
-                    if asked is None:
-                        break
-                    guard = both(guard, asked)
-                else:
-                    union += guard
-                    continue
-                if len(chosen[0]) == 1 or all(thing.noun for thing in things):
-                    return None
-            if not union:
-                return None
-            groups.append(tuple(dict.fromkeys(union)))
-        return _Command(pattern, phrases, tuple(groups), stop=any(part.stop for part in parts))
-
-    def complain_about(self, pattern: tuple[str, ...], phrases: list[NounPhrase], stop: int) -> None:
-        """A verb was read, but it does not go with its things."""
-        said = " ".join(pattern).replace("{}", "…").removesuffix(" …")
-        for slot, phrase in enumerate(phrases):
-            if phrase.pronoun:
-                self.fail(f"'{phrase.pronoun}' is not understood: nothing that fits '{said}' was named before", self._pronoun(phrase.pronoun))
-            for thing in phrase.things:
-                clash = [words for words in self._groups(thing.attributes) if len(words) > 1]
-                if clash:
-                    both_words = listed(sorted(clash[0]), "and")
-                    self.fail(f"nothing is {both_words} at once: write 'or' or 'and' between them", self._at(phrase))
-                if not self._fits(pattern, slot, phrase):
-                    nouns = next(
-                        self.lexicon.goes_with(part, slot)
-                        for part in self.lexicon.meanings[" ".join(pattern)]
-                        if any(index == slot for index, _ in part.slots)
-                    )
-                    self.fail(f"'{said}' does not go with '{thing.words()}', but with {listed(nouns)}", self._at(phrase))
-        names = listed([thing.words() for phrase in phrases for thing in phrase.things], "and")
-        self.fail(f"'{said}' does not go with '{names}': there is no such thing here")
-
-    def _groups(self, attributes: frozenset[str]) -> list[list[str]]:
-        """Attributes by the group that they belong to."""
-        numbers = self.lexicon.attributes
-        return [[w for w in attributes if numbers[w] == n] for n in sorted({numbers[w] for w in attributes})]
-
-    def _at(self, phrase: NounPhrase) -> Token:
-        """Where a noun phrase ends: its noun."""
-        return self.tokens[phrase.stop - 1]
-
-    def complain(self) -> _Command:
-        """Say what is missing or not understood where a command is needed."""
-        text = self.peek()
-        if not text or text in (".", ";", ",", ")"):
-            verbs = listed([" ".join(p).replace("{}", "…") for p in self.lexicon.props])
-            before = self.text[: self.tokens[min(self.place, len(self.tokens) - 1)].start].strip()
-            after = f" after '{before.split(',')[-1].strip()}'" if before else ""
-            self.fail(f"something is missing{after}; expected {verbs}")
-        if text in ("and", "or", "then", "but"):
-            self.fail(f"'{text}' needs something before and after it")
-        patterns = [p for p, _ in self.lexicon.by_first.get(text, [])]
-        if patterns:
-            at = max((self._reach(p) for p in patterns), default=self.place + 1)
-            word = self.tokens[min(at, len(self.tokens) - 1)].text
-            after = self.text[self.tokens[self.place].start : self.tokens[at].start].strip()
-            what = f"'{word}' is not understood" if word and word not in ".,;)" else "something is missing"
-            heads = dict.fromkeys(w for p in patterns for w in self._next_words(p, at))
-            expected = listed([*heads][:8]) or "a thing"
-            self.fail(f"{what} after '{after}'; expected {expected}", self.tokens[min(at, len(self.tokens) - 1)])
-        return self.fail(f"'{text}' is not understood here; expected {self._expected(verbs=True)}")
-
-    def _reach(self, pattern: tuple[str, ...]) -> int:
-        """How far the words of a verb agree with the text."""
-        at = self.place + 1
-        for word in pattern[1:]:
-            if word == "{}":
-                phrase = self.lexicon.noun_phrase(self.tokens, at)
-                if phrase is None:
-                    while self.tokens[at].text in ("a", "an", "the", "any") or self.lexicon._adjective(self.tokens[at].text):
-                        at += 1
-                    return at
-                at = phrase.stop
-            elif self.tokens[at].text != word:
-                return at
-            else:
-                at += 1
-        return at
-
-    def _next_words(self, pattern: tuple[str, ...], at: int) -> list[str]:
-        """What a verb could go on with at a place: its next word, or nouns."""
-        place = self.place + 1
-        for word in pattern[1:]:
-            if place >= at:
-                return [*self.lexicon.nouns] if word == "{}" else [word]
-            if word == "{}":
-                phrase = self.lexicon.noun_phrase(self.tokens, place)
-                if phrase is None:
-                    return [*self.lexicon.nouns]
-                place = phrase.stop
-            else:
-                place += 1
-        return []
-
-    def goal(self, command: _Command) -> Phrase | None:
+    def goal(self, command: Command) -> Phrase | None:
         """What a command asks to be done."""
         if command.count == NONE:
             self.rules.append(Ban(command.avoided))
             return None
-        if command.count == ALL:
+        if command.count in (ALL, SEVERAL):
             return self.all_things(command)
         make: Callable[[Guard], Phrase] = Stop if command.stop else Moment
         another = any(phrase.another for phrase in command.phrases)
@@ -667,28 +289,31 @@ class _Parser(Reader):
         phrase = parts[0] if len(parts) == 1 else All(tuple(parts))
         if command.count > 1:
             if command.count > MOST_TIMES:
-                self.fail(f"{command.count} is not possible: from 1 to {MOST_TIMES} is allowed", self.tokens[self.place - 1])
+                self.fail(
+                    f"{command.count} is not possible: from 1 to {MOST_TIMES} is allowed", self.tokens[self.place - 1]
+                )
             noun = command.phrases[0].things[0].words()
             self.note(f"a task cannot tell one {noun} from another: the same one may count {command.count} times")
             return Times(phrase, command.count)
         return phrase
 
-    def all_things(self, command: _Command) -> Phrase:
+    def all_things(self, command: Command) -> Phrase:
         """All of what is named, as many as the level has."""
-        slot = next(n for n, phrase in enumerate(command.phrases) if phrase.count == ALL)
+        slot = next(n for n, phrase in enumerate(command.phrases) if phrase.count in (ALL, SEVERAL))
         phrase = command.phrases[slot]
         names = listed([thing.words() for thing in phrase.things])
-        token = self.tokens[phrase.stop - 1] if phrase.stop <= len(self.tokens) else None
+        token = self.tokens[phrase.stop - 1]
         if self.things is None:
             self.fail(
-                f"'{names}' stands for all there are: a level is needed to know which; name them, or say how many", token
+                f"'{names}' stands for all there are: a level is needed to know which; name them, or say how many",
+                token,
             )
         counts: dict[Thing, int] = {}
         for thing in self.things:
             for wanted in phrase.things:
-                if wanted.noun in ("", thing.noun) and wanted.attributes <= thing.attributes:
-                    if not wanted.excluded & thing.attributes:
-                        counts[thing] = counts.get(thing, 0) + 1
+                fits = wanted.noun in ("", thing.noun) and wanted.attributes <= thing.attributes
+                if fits and not wanted.excluded & thing.attributes:
+                    counts[thing] = counts.get(thing, 0) + 1
         if not counts:
             self.fail(f"there is no {names} in the level", token)
         parts: list[Phrase] = []
@@ -717,7 +342,9 @@ class _Parser(Reader):
         if command.stop:
             self.fail("what ends cannot be a condition: say what holds instead", self.tokens[self.place - 1])
         if command.count == NONE:
-            return negation(command.avoided)
+            return command.avoided if negated else negation(command.avoided)
+        if self.any_of(command).count not in (1, SEVERAL):
+            self.fail("a condition cannot count: name the things", self.tokens[self.place - 1])
         return negation(command.guard) if negated else command.guard
 
     def condition(self) -> Guard:
@@ -738,7 +365,7 @@ class _Parser(Reader):
     def condition_goes_on(self) -> bool:
         """Whether `and` or `or` is followed by more of a condition, not by something to do."""
         word = self.peek(1)
-        if word == "not" or word in self.lexicon.gerunds or self.ahead(_SUBJECTS, 1):
+        if word == "not" or word in self.lexicon.gerunds or self.ahead(SUBJECTS, 1):
             return self.banned_at(1, bare=False) is None
         if self.verbs(self.place + 1):
             return False
@@ -768,9 +395,9 @@ class _Parser(Reader):
             if self.ahead(_BANS, at) or self.ahead(_AVOIDS, at):
                 break
             at += found + (self.peek(at + found) == ",")
-        if found := self.ahead(_SUBJECTS, at):
+        if found := self.ahead(SUBJECTS, at):
             at += found
-        while found := self.ahead((("always",), ("must",), ("should",), ("have", "to"), ("has", "to")), at):
+        while found := self.ahead(_DUTIES, at):
             if self.ahead(_BANS, at):
                 break
             at += found
@@ -794,16 +421,17 @@ class _Parser(Reader):
             commands.append(self.banned(opened[1]))
         self.limits(commands)
 
-    def banned(self, takes_noun: bool) -> _Command:
-        if self.skip_any((("to", "ever"), ("ever",))):
-            pass
+    def banned(self, takes_noun: bool) -> Command:
+        self.skip("ever")
         stopping = self.peek() in ("stop", "stopping") and self.peek(1) in self.lexicon.gerunds
         self.place += stopping
         self.subject()
-        if takes_noun and self.lexicon.noun_phrase(self.tokens, self.place) and not self.verbs(self.place):
-            phrase = self.lexicon.noun_phrase(self.tokens, self.place)
+        if takes_noun and self.noun_phrase(self.place) and not self.verbs(self.place):
+            phrase = self.noun_phrase(self.place)
             assert phrase is not None
-            patterns = [p for p in ("touch {}", *self.lexicon.meanings) if p in self.lexicon.meanings and p.count("{}") == 1]
+            patterns = [
+                p for p in ("touch {}", *self.lexicon.meanings) if p in self.lexicon.meanings and p.count("{}") == 1
+            ]
             for pattern in patterns:
                 resolved = self.resolve(tuple(pattern.split()), [phrase])
                 command = self.meaning(tuple(pattern.split()), resolved) if resolved else None
@@ -832,26 +460,25 @@ class _Parser(Reader):
             return joint == "or" and not takes_noun
         return bool(self.repeats(place)) and not (joint == "," and self.comma_means() == "then")
 
-    def limits(self, commands: list[_Command]) -> None:
+    def limits(self, commands: list[Command]) -> None:
         """`unless …`, `while …`, `until …`, `more than twice` behind a ban; then the rules that it makes."""
-        avoided = tuple(dict.fromkeys(cube for c in commands if not c.stop for cube in c.avoided))
-        held = [c.avoided for c in commands if c.stop]
+        avoided = tuple(dict.fromkeys(cube for command in commands for cube in self.any_of(command).avoided))
+        stops = [command.stop for command in commands]
         until: Guard = ()
         after: Guard = ((),)
-        times = 0
+        during: Guard = ((),)
+        times = max(command.count for command in commands) - 1
         while True:
-            if self.skip_any(_SCOPES):
+            if self.skip_any(_SCOPES) or self.skip("first"):
                 continue
-            if self.skip_any((("unless",), ("without",), ("except", "when"), ("except", "while"), ("except", "if"))):
-                avoided = both(avoided, negation(self.condition()))
-            elif self.skip_any(_WHILE) or self.skip_any((("when",), ("if",), ("whenever",), ("with",))):
-                if self.tokens[self.place - 1].text == "with":
-                    avoided = both(avoided, self.holding())
-                else:
-                    avoided = both(avoided, self.condition())
-            elif self.skip_any((("until",), ("until", "after"))) or (self.peek() == "before" and self.skip("before")):
+            if self.skip_any(_UNLESS):
+                during = both(during, negation(self.condition()))
+            elif self.skip_any(_WHILE) or self.skip_any(_AT_THAT_TIME):
+                held = self.tokens[self.place - 1].text == "with"
+                during = both(during, self.holding() if held else self.condition())
+            elif self.skip("until") or self.skip("before"):
                 until = self.condition()
-            elif self.peek(1) not in ("that", "this") and self.skip_any((("after",), ("once",), ("as", "soon", "as"))):
+            elif self.peek(1) not in ("that", "this") and self.skip_any(_SINCE):
                 after = self.condition()
             elif self.skip("more", "than"):
                 times = self.times() or self.fail("'more than' needs a number here, as in 'more than twice'")
@@ -860,15 +487,27 @@ class _Parser(Reader):
             else:
                 break
         self.fillers_behind()
-        if times:
+        plain = during == ((),) and after == ((),)
+        if any(stops) and (times > 0 or not all(stops) or not plain):
+            self.fail("what may not stop can only be limited by 'until': say it alone", self.tokens[self.place - 1])
+        if times > 0 and (until or not plain):
+            self.fail("how often and when do not go together in a ban", self.tokens[self.place - 1])
+        if any(stops):
+            self.rules += [Hold(command.avoided, until, required=False) for command in commands]
+        elif times > 0:
             self.rules.append(AtMost(avoided, times))
-        elif avoided:
-            self.rules.append(Ban(avoided, until, after))
-        self.rules += [Hold(guard, until, required=False) for guard in held]
+        else:
+            self.rules.append(Ban(both(avoided, during), until, after))
+
+    def any_of(self, command: Command) -> Command:
+        """A command whose things may be any: `another` and `no` mean nothing there."""
+        if command.count == NONE or any(phrase.another for phrase in command.phrases):
+            self.fail("'no' and 'another' cannot be said in a ban or a condition", self.tokens[self.place - 1])
+        return command
 
     def holding(self) -> Guard:
         """`the key` behind `with`: what is held then."""
-        phrase = self.lexicon.noun_phrase(self.tokens, self.place)
+        phrase = self.noun_phrase(self.place)
         if phrase is None or "have {}" not in self.lexicon.meanings:
             self.fail("'with' needs something to hold, as in 'with the key'")
         resolved = self.resolve(("have", "{}"), [phrase])
@@ -901,7 +540,7 @@ class _Parser(Reader):
     def begins_clause(self, ahead: int) -> bool:
         """Whether something that happens is told from there on."""
         place = self.place + ahead
-        return bool(self.ahead(_SUBJECTS, ahead) or self.verbs(place) or self.said_of_things(place))
+        return bool(self.ahead(SUBJECTS, ahead) or self.verbs(place) or self.said_of_things(place))
 
     # Sentences
 
@@ -910,10 +549,13 @@ class _Parser(Reader):
         rules: list[Rule] = []
         while self.peek():
             beside = self.peek() == "also" or (self.peek() == "and" and self.peek(1) == "also")
-            if self.peek() in ("otherwise", "else") and parts and isinstance(parts[-1], If) and parts[-1].other is None:
+            last = parts[-1] if parts else None
+            phrase: Phrase | None
+            if self.peek() in ("otherwise", "else") and isinstance(last, If) and last.other is None:
                 self.place += 1
                 self.skip(",")
-                phrase: Phrase | None = replace(parts.pop(), other=self.sentence())
+                phrase = replace(last, other=self.needed(self.sentence()))
+                parts.pop()
             else:
                 if parts or rules:
                     self.skip("and")
@@ -933,7 +575,10 @@ class _Parser(Reader):
         if not parts:
             wanted = tuple(rule.until for rule in rules if isinstance(rule, Ban | Hold))
             if not all(wanted) or len(wanted) < len(rules):
-                self.fail("only what may not happen is said: say what to do as well, as in 'go to …, but never …'", self.tokens[0])
+                self.fail(
+                    "only what may not happen is said: say what to do as well, as in 'go to …, but never …'",
+                    self.tokens[0],
+                )
             goals = tuple(Moment(guard) for guard in wanted)
             parts = [goals[0] if len(goals) == 1 else All(goals)]
         phrase = parts[0] if len(parts) == 1 else Then(_flat(Then, parts))
@@ -953,7 +598,7 @@ class _Parser(Reader):
             self.fail("'in any order' and 'then' do not go together: write 'and' between the parts")
         if self.verbs(self.place) and self.peek() not in ("open",):
             self.fail(f"a word such as 'then', 'and' or 'or' is needed before '{self.peek()}'")
-        why = _WHY.get(self.peek())
+        why = WHY.get(self.peek())
         self.fail(
             f"'{self.peek()}' is not understood here"
             + (f": {why}" if why else "; expected then, and, or, before, after, without, while, twice or a full stop")
@@ -962,21 +607,24 @@ class _Parser(Reader):
     def sentence(self) -> Phrase | None:
         """One sentence under its own rules; None, with the rules left in `self.rules`, if it only bans."""
         outer, self.rules, cover, self.cover = self.rules, [], self.cover, ((),)
-        start_mentions = len(self.mentioned)
-        del start_mentions
-        any_order = self.skip_any(_ANY_ORDER) and (self.skip(",") or True)
+        any_order = self.skip_any(_ANY_ORDER)
+        self.skip(",")
         self.fronted()
-        phrase = self.chain(any_order)
+        phrase = self.chain()
+        if any_order and not isinstance(phrase, All):
+            self.fail("'in any order' needs several things with 'and' between them", self.tokens[self.place - 1])
         if self.low_ban[0] == self.place and isinstance(phrase, Then | All | Any):
             words = self.low_ban[1]
             self.note(f"'{words}' covers only the step before it; to cover the whole sentence write ', {words}'")
-        if phrase is not None and self.cover != ((),):
-            phrase = during(phrase, self.cover)
+        if self.cover != ((),):
+            if phrase is None:
+                self.limit_rules(0, during=self.cover)
+            else:
+                phrase = self.during(phrase, self.cover)
         own, self.rules, self.cover = self.rules, outer, cover
         if phrase is None:
-            self.rules = self.rules + own
-            return None
-        return Ruled(phrase, tuple(own)) if own else phrase
+            self.rules = outer + own
+        return Ruled(phrase, tuple(own)) if own and phrase is not None else phrase
 
     def fronted(self) -> None:
         """`While carrying a key, …`, `With the key, …`, `Without opening a door, …`: what covers the whole sentence."""
@@ -999,134 +647,118 @@ class _Parser(Reader):
             if not self.skip(","):
                 self.fail("a comma is needed between this and what is to be done")
 
-    def chain(self, any_order: bool = False) -> Phrase | None:
+    def chain(self) -> Phrase | None:
         """`A, then B, and finally C`, with the rules and asides between them."""
-        start = self.place
-        while self.skip_any(_FIRST) or (self.then_ahead() and self.skip_any(_THEN)):
-            self.skip(",")
+        self.openings()
         parts: list[Phrase] = []
-        phrase = self.clause()
-        parts += [] if phrase is None else [phrase]
+        self.add_clause(parts)
+        ahead = int(self.peek() == ",")
+        if not parts and self.then_ahead(ahead + (self.peek(ahead) == "and")):
+            parts += self.until_rules()
         while True:
-            before = self.place
-            if self.said_first and len(parts) > 1 and not any_order:
-                self.fail("'first' stands behind a later step: say the steps in their order", self.tokens[self.place - 1])
+            if self.said_first and len(parts) > 1:
+                self.fail(
+                    "'first' stands behind a later step: say the steps in their order", self.tokens[self.place - 1]
+                )
             self.said_first = False
             if self.aside(parts):
                 continue
             if self.connects("then"):
-                while self.skip_any(_FIRST) or (self.then_ahead() and self.skip_any(_THEN)):
-                    self.skip(",")
-                phrase = self.clause()
-                parts += [] if phrase is None else [phrase]
-                self.warn_of_any_order(parts)
-                continue
-            if not parts and (self.skip(",", "and") or self.skip(",", "but") or self.skip("and") or self.skip("but") or self.skip(",")):
-                self.skip_any((("just",), ("then",)))
-                phrase = self.clause()
-                parts += [] if phrase is None else [phrase]
-                continue
-            self.place = before
-            break
-        del start
+                self.openings()
+                self.add_clause(parts)
+                self.note_order(parts)
+            elif not parts and (self.skip(",") | (self.skip("and") or self.skip("but"))):
+                self.add_clause(parts)
+            else:
+                break
         self.fillers_behind()
-        if not parts:
-            return None
-        return parts[0] if len(parts) == 1 else Then(_flat(Then, parts))
+        return _joined(parts) if parts else None
 
-    def warn_of_any_order(self, parts: list[Phrase]) -> None:
-        if parts and isinstance(parts[-1], All) and len(parts) > 1 and not self.listed_things:
+    def openings(self) -> None:
+        """Step over `first`, `then`, `finally,` and the like at the beginning of a clause."""
+        while self.skip_any(_FIRST) or (self.then_ahead() and self.skip_any(_THEN)):
+            self.skip(",")
+
+    def add_clause(self, parts: list[Phrase]) -> None:
+        """Read a clause; what it asks to be done is a further part."""
+        phrase = self.clause()
+        if phrase is not None:
+            parts.append(phrase)
+
+    def until_rules(self) -> list[Phrase]:
+        """Bans that last until something, with `then` behind them: that something is to be done."""
+        wanted = [rule.until for rule in self.rules if isinstance(rule, Ban | Hold) and rule.until]
+        if not wanted or len(wanted) < len(self.rules):
+            return []
+        rules, self.rules = tuple(self.rules), []
+        return [Ruled(_all([Moment(guard) for guard in wanted]), rules)]
+
+    def note_order(self, parts: list[Phrase]) -> None:
+        """Tell that `A, then B and C` leaves the order of B and C open."""
+        if len(parts) > 1 and isinstance(parts[-1], All) and not self.bare_list:
             texts = [say(part, self.words) for part in parts[-1].parts]
-            self.note(f"'{' and '.join(texts)}' may be done in any order; for one after the other write '{', then '.join(texts)}'")
+            one, other = " and ".join(texts), ", then ".join(texts)
+            self.note(f"'{one}' may be done in any order; for one after the other write '{other}'")
 
     def aside(self, parts: list[Phrase]) -> bool:
-        """What may stand behind a step and is no further step: a ban, `but first`, `in that order`, `otherwise`."""
+        """What may stand behind a step and is no further step: a ban, `but first`, `in that order`, `do this twice`."""
         start = self.place
         comma = self.skip(",")
         joint = self.peek() if self.peek() in ("and", "but", "while", "also") else ""
         self.place += bool(joint)
-        if self.skip_any(_THIS_ORDER) and not joint:
-            if not (len(parts) == 1 and isinstance(parts[0], All | Then)):
-                self.fail("there is nothing that could be in some order")
-            parts[0] = Then(parts[0].parts)
+        word = self.peek()
+        if not joint and self.about_order(parts):
             return True
-        if not joint and self.ahead(_ANY_ORDER) and len(parts) == 1 and isinstance(parts[0], All):
-            return self.skip_any(_ANY_ORDER)
-        if not joint and self.skip_any(_TOGETHER) and len(parts) == 1:
-            parts[0] = self.together(parts[0])
-            return True
-        if joint == "and" and self.peek() == "do" and self.peek(1) in ("this", "that", "it", "so"):
+        if joint == "and" and word == "do" and self.peek(1) in ("this", "that", "it", "so") and parts:
             self.place += 2
             times = self.times()
             if times is None:
                 self.fail("a number of times is needed, as in 'and do this twice'")
             parts[:] = [Times(_joined(parts), times)]
-            return True
-        if joint == "but":
-            if self.skip_any(_FIRST):
-                self.skip(",")
-                phrase = self.clause()
-                parts[:0] = [] if phrase is None else [phrase]
-                self.said_first = False
-                return True
-            if self.peek() == "not" and self.peek(1) in ("before", "until", "while", "when", "if", "unless", "after"):
-                return self.not_before(parts)
-            if self.peek() == "not" and self.banned_at() is None:
-                self.place += 1
-                self.limits_after(self.banned(takes_noun=True))
-                return True
-        if (comma or joint) and (opened := self.banned_at()):
+        elif joint == "but" and self.skip_any(_FIRST):
+            self.skip(",")
+            parts[:0] = [self.needed(self.clause())]
+            self.said_first = False
+        elif joint == "but" and word == "not" and self.peek(1) in ("before", "until", "while", "when", "if", "unless"):
+            self.place += 1
+            self.not_before(parts)
+        elif (joint == "but" or comma) and word == "not" and self.banned_at() is None:
+            self.ban((1, True))
+        elif (comma or joint) and (opened := self.banned_at()):
             self.ban(opened)
-            return True
-        if (comma or joint) and self.peek() == "only" and self.peek(1) != "then":
-            self.place = start
-            return False
-        if comma and self.peek() == "always" and self.peek(1) in self.lexicon.gerunds:
+        elif (comma or joint) and word == "only" and self.peek(1) != "then" and parts:
+            parts.append(self.needed(self.only(parts.pop())))
+        elif comma and word == "always" and self.peek(1) in self.lexicon.gerunds:
             self.place += 1
             self.cover = both(self.cover, self.condition())
-            return True
-        if (comma or joint in ("and", "but")) and self.peek() in ("always", "keep", "whenever", "if", "never") and joint != "while":
-            if self.peek() == "if" and joint:
-                self.place = start
-                return False
-            if self.peek() in ("always", "whenever"):
-                phrase = self.clause()
-                if phrase is not None:
-                    parts[:] = [All((_joined(parts), phrase))]
-                return True
-        if joint == "but" and parts:
+        elif ((comma or joint) and word in ("always", "whenever")) or (joint == "but" and parts):
             phrase = self.clause()
-            if phrase is None:
-                return True
-            if self.said_first or self.skip("before", "that"):
-                self.said_first = False
+            if phrase is not None and (self.said_first or self.skip("before", "that")):
                 parts[:0] = [phrase]
-            else:
-                parts[:] = [All((_joined(parts), phrase))]
-            return True
-        if not joint and self.skip_any(_SCOPES):
-            return True
-        self.place = start
-        return False
-
-    def limits_after(self, command: _Command) -> None:
-        commands = [command]
-        while self.ban_goes_on(takes_noun=True):
-            self.skip(",")
-            self.place += self.peek() in ("and", "or")
-            commands.append(self.banned(takes_noun=True))
-        self.limits(commands)
-
-    def not_before(self, parts: list[Phrase]) -> bool:
-        """`open the door, but not before you have the key`."""
-        self.skip("not")
-        last = parts[-1] if parts else None
-        if not isinstance(last, Moment):
-            self.fail("it is not clear what may not happen: say it again, as in 'but never open a door before …'")
-        command = replace(self.last, groups=(last.guard,), stop=False) if self.last else None
-        assert command is not None
-        self.limits([command])
+            elif phrase is not None:
+                parts[:] = [_all([*([_joined(parts)] if parts else []), phrase])]
+            self.said_first = False
+        elif joint or not self.skip_any(_SCOPES):
+            self.place = start
+            return False
         return True
+
+    def about_order(self, parts: list[Phrase]) -> bool:
+        """`in that order`, `in any order`, `at the same time`."""
+        if self.ahead(_THIS_ORDER) and len(parts) == 1 and isinstance(parts[0], All | Then):
+            parts[0] = Then(parts[0].parts)
+            return self.skip_any(_THIS_ORDER)
+        if self.ahead(_TOGETHER) and len(parts) == 1:
+            parts[0] = self.together(parts[0])
+            return self.skip_any(_TOGETHER)
+        return len(parts) == 1 and isinstance(parts[0], All) and self.skip_any(_ANY_ORDER)
+
+    def not_before(self, parts: list[Phrase]) -> None:
+        """`open the door, but not before you have the key`, from behind `not`."""
+        last = parts[-1] if parts else None
+        if self.last is None or not isinstance(last, Moment):
+            self.fail("it is not clear what may not happen: say it again, as in 'but never open a door before …'")
+        self.limits([replace(self.last, groups=(last.guard,), stop=False)])
 
     def together(self, phrase: Phrase) -> Phrase:
         """All parts at one moment."""
@@ -1152,8 +784,8 @@ class _Parser(Reader):
             self.place += at + 1
             self.skip("alternatively") or self.skip("else")
             return True
-        elif word == "and" and self.ahead((("and",), ("as", "well", "as")), at):
-            at += self.ahead((("as", "well", "as"), ("and",)), at)
+        elif word == "and" and self.ahead(_AND, at):
+            at += self.ahead(_AND, at)
             special = self.then_ahead(at) or self.banned_at(at) or self.peek(at) in ("always", "whenever", "only")
             repeats = self.peek(at) == "do" and self.peek(at + 1) in ("this", "that", "it", "so")
             if special or repeats:
@@ -1161,113 +793,109 @@ class _Parser(Reader):
             self.place += at
             self.skip("also")
             return True
-        if comma and self.comma_means() == word:
+        if comma and not self.in_front and self.comma_means() == word:
+            if word == "then" and not self.then_later and self.noun_phrase(self.place + 1) is None:
+                self.note("a comma alone is read as 'then'; for parts in any order write 'and' between them")
             self.place += 1
             return True
         return False
 
     def comma_means(self) -> str:
         """What a comma that comes next stands for: the next connective of its sentence, or `then` if there is none."""
-        if self.peek() != ",":
-            return ""
-        place, depth, first = self.place + 1, 0, True
-        after = self.place + 1
-        started = self.place
+        self.then_later = False
+        start, depth, after = self.place, 0, self.place + 1
         try:
-            while place < len(self.tokens):
-                self.place = place
-                word = self.peek()
+            while self.place + 1 < len(self.tokens):
+                self.place += 1
+                word, is_first = self.peek(), self.place == after
                 depth += (word == "(") - (word == ")")
-                closes = depth < 0 or word in (".", ";", "", "without", "but", "otherwise", "else", "unless")
-                if closes or (word == "," and self.banned_at(1)):
+                if depth < 0 or word in (".", ";", "", "without", "but", "otherwise", "else", "unless"):
                     break
-                if depth == 0 and self.then_ahead():
-                    return "" if place == after else "then"
+                if is_first and (self.ahead(_ANY_ORDER) or self.ahead(_THIS_ORDER) or self.banned_at()):
+                    return ""
+                if is_first and word in ("always", "whenever", "only", "with", "not"):
+                    return ""
+                special = self.banned_at(1) or self.peek(1) in ("always", "whenever", "do", "only")
+                if (word == "," and self.banned_at(1)) or (word == "and" and special):
+                    break
+                if depth == 0 and (self.then_ahead() or (word == "and" and self.then_ahead(1))):
+                    self.then_later = True
+                    return "" if is_first and word != "and" else "then"
                 if depth == 0 and word in ("and", "or"):
-                    if word == "and" and self.then_ahead(1):
-                        return "then"
-                    if word == "and" and (self.banned_at(1) or self.peek(1) in ("always", "whenever", "do", "only")):
-                        break
-                    return word if place > after else ""
-                if first and (self.ahead(_ANY_ORDER) or self.ahead(_THIS_ORDER) or self.banned_at()):
-                    return ""
-                if first and word in ("always", "whenever", "only", "with"):
-                    return ""
-                first = False
-                phrase = self.lexicon.noun_phrase(self.tokens, place)
-                place = phrase.stop if phrase else place + 1
+                    return "" if is_first else word
+                if phrase := self.noun_phrase(self.place):
+                    self.place = phrase.stop - 1
         finally:
-            self.place = started
-        if not self.candidates(after) and not self.begins_clause(after - self.place) and self.tokens[after].text not in ("(", "keep"):
-            return ""
-        if self.lexicon.noun_phrase(self.tokens, after) is None:
-            self.note("a comma alone is read as 'then'; for parts in any order write 'and' between them")
-        return "then"
+            self.place = start
+        goes_on = self.candidates(after) or self.begins_clause(1) or self.peek(1) in ("(", "keep")
+        return "then" if goes_on else ""
 
     def clause(self) -> Phrase | None:
         """What comes after `if`, `once`, `before` and the like, and what they are about; else alternatives."""
         self.fillers()
-        if self.ahead(_FIRST):
-            self.skip_any(_FIRST)
+        if self.skip_any(_FIRST):
             self.skip(",")
+        rules = len(self.rules)
         if opened := self.banned_at():
             self.ban(opened)
             return None
-        word = self.peek()
-        if word == "after" and self.peek(1) not in ("that", "this") or (self.ahead(_WHEN) and not self.is_count()):
-            self.place += 1 if word == "after" and not self.ahead(_WHEN) else self.ahead(_WHEN)
+        if since := self.since_ahead():
+            self.place += since
             if self.negated_ahead():
                 guard = self.condition()
                 self.need_comma("this")
                 phrase = self.clause()
-                return None if phrase is None else during(phrase, guard)
-            self.subject()
-            first = self.alternatives()
-            self.need_comma(f"what comes {'after' if word == 'after' else 'first'}", word == "after")
-            return self.after(first, self.rule_count(), self.alternatives_or_rule())
-        if word == "before":
-            self.place += 1
-            self.subject()
-            later = self.alternatives()
-            self.need_comma("what comes before", True)
-            rules = self.rule_count()
+                if phrase is None:
+                    self.limit_rules(rules, during=guard)
+                return None if phrase is None else self.during(phrase, guard)
+            first = self.before_comma()
+            self.need_comma("what comes first")
+            phrase = self.alternatives_or_rule()
+            if phrase is None:
+                self.limit_rules(rules, after=self.guard_of(first))
+            return None if phrase is None else _joined([first, phrase])
+        if self.skip("before"):
+            later = self.before_comma()
+            self.need_comma("what comes before")
             phrase = self.alternatives_or_rule()
             if phrase is None:
                 self.limit_rules(rules, until=self.guard_of(later))
-                return None
-            return Then(_flat(Then, [phrase, later])) if later is not None else phrase
-        if word == "until":
-            self.place += 1
+            return None if phrase is None else _joined([phrase, later])
+        if self.skip("until"):
             until = self.condition()
             self.need_comma("this")
-            rules = self.rule_count()
             phrase = self.clause()
             if phrase is None:
                 self.limit_rules(rules, until=until)
-                return None
-            if not isinstance(phrase, Moment):
-                self.fail("'until' needs one thing to keep doing, or a ban")
-            return Keep(phrase.guard, until)
-        if word == "if":
-            self.place += 1
-            return self.conditional(self.condition())
-        if word == "unless":
-            self.place += 1
+            return None if phrase is None else Keep(self.guard_of(phrase), until)
+        if self.skip("if"):
             condition = self.condition()
             self.need_comma("this")
-            return self.unless(self.alternatives_or_rule(), condition)
-        if self.skip_any((("whenever",), ("every", "time"), ("each", "time"), ("every", "time", "that"))):
+            return self.otherwise(condition, self.needed(self.alternatives()))
+        if self.skip("unless"):
             condition = self.condition()
             self.need_comma("this")
-            answer = self.guard_of(self.limited())
-            self.skip_any((("afterwards",), ("after", "that"), ("later",), ("then",)))
-            self.rules.append(Whenever(condition, answer))
+            phrase = self.alternatives_or_rule()
+            if phrase is None:
+                self.limit_rules(rules, during=negation(condition))
+            return None if phrase is None else self.unless(phrase, condition)
+        if self.skip_any(_WHENEVER):
+            condition = self.condition()
+            self.need_comma("this")
+            self.rules.append(Whenever(condition, self.guard_of(self.limited())))
+            self.skip_any(_THEN)
             return None
         if self.peek() == "only" and self.peek(1) != "then":
             self.place += 1
             return self.only(self.repeated())
-        phrase = self.alternatives()
-        return self.ordered(phrase)
+        return self.ordered(self.alternatives())
+
+    def since_ahead(self) -> int:
+        """How many tokens a word for what happened before has that comes next, as in `once you …`; 0 if none does."""
+        if self.peek() == "once" and not self.begins_clause(1):
+            return 0
+        is_after = self.peek() == "after" and self.peek(1) not in ("that", "this", "which")
+        return self.ahead(_WHEN) or int(is_after)
 
     def negated_ahead(self) -> bool:
         """Whether a condition with `not` comes next."""
@@ -1276,19 +904,35 @@ class _Parser(Reader):
         self.place = place
         return negated
 
-    def is_count(self) -> bool:
-        return self.peek() == "once" and not self.begins_clause(1)
+    def needed(self, phrase: Phrase | None) -> Phrase:
+        """Something to do, where a ban alone means nothing."""
+        if phrase is None:
+            self.fail("something to do is needed here, not a ban alone", self.tokens[self.place - 1])
+        return phrase
 
-    def need_comma(self, what: str, required: bool = False) -> None:
-        if not self.skip(","):
-            if self.peek() != "then" and (required or not self.begins_clause(0)):
-                if not self.peek() or self.peek() in (".", ";"):
-                    self.fail(f"something is missing: what is to be done {'then' if what == 'this' else 'as well'}")
-                self.fail(f"a comma is needed between {what} and the rest")
+    def during(self, phrase: Phrase, guard: Guard) -> Phrase:
+        """The phrase while a guard holds."""
+        found = during(phrase, guard)
+        if found is None:
+            self.fail(
+                "'while' does not go with what stops or is kept: say it in two steps", self.tokens[self.place - 1]
+            )
+        return found
+
+    def before_comma(self) -> Phrase:
+        """What happens first, in front of a comma."""
+        self.subject()
+        outer, self.in_front, self.made_sure = self.in_front, True, True
+        phrase = self.needed(self.alternatives())
+        self.in_front = outer
+        return phrase
+
+    def need_comma(self, what: str) -> None:
+        if not self.skip(",") and self.peek() != "then" and not self.begins_clause(0):
+            if not self.peek() or self.peek() in (".", ";"):
+                self.fail("something is missing: what is to be done?")
+            self.fail(f"a comma is needed between {what} and the rest")
         self.skip("then")
-
-    def rule_count(self) -> int:
-        return len(self.rules)
 
     def alternatives_or_rule(self) -> Phrase | None:
         self.fillers()
@@ -1297,15 +941,16 @@ class _Parser(Reader):
             return None
         return self.alternatives()
 
-    def limit_rules(self, first: int, until: Guard = (), after: Guard = ((),)) -> None:
-        """Rules from a place on only hold until or after something."""
+    def limit_rules(self, first: int, until: Guard = (), after: Guard = ((),), during: Guard = ((),)) -> None:
+        """Rules from a place on only hold until, after or while something."""
         for n, rule in enumerate(self.rules[first:], start=first):
             if isinstance(rule, Ban):
-                self.rules[n] = replace(rule, until=until or rule.until, after=after if after != ((),) else rule.after)
+                after = after if after != ((),) else rule.after
+                self.rules[n] = Ban(both(rule.avoided, during), until or rule.until, after)
             elif isinstance(rule, Hold) and until:
                 self.rules[n] = replace(rule, until=until)
             else:
-                self.fail("this rule cannot be limited: say it without 'until' and 'after'", self.tokens[self.place - 1])
+                self.fail("this rule cannot be limited in this way: say it alone", self.tokens[self.place - 1])
 
     def guard_of(self, phrase: Phrase | None) -> Guard:
         """What holds when a phrase is done, if it is done in one moment."""
@@ -1313,36 +958,26 @@ class _Parser(Reader):
             self.fail("one thing that holds at a moment is needed here", self.tokens[self.place - 1])
         return phrase.guard
 
-    def after(self, first: Phrase | None, rules: int, phrase: Phrase | None) -> Phrase | None:
-        """`once A, B`; B may be a ban."""
-        if phrase is None:
-            self.limit_rules(rules, after=self.guard_of(first))
-            return first
-        return phrase if first is None else Then(_flat(Then, [first, phrase]))
-
-    def conditional(self, condition: Guard) -> Phrase:
-        """`if A, B, otherwise C`, from behind A."""
-        self.need_comma("this")
-        part = self.alternatives()
-        if part is None:
-            self.fail("'if' needs something to do", self.tokens[self.place - 1])
-        return self.otherwise(condition, part)
-
     def otherwise(self, condition: Guard, part: Phrase) -> Phrase:
+        """`if A, B, otherwise C`, from behind B."""
         start = self.place
         self.skip(",") or (self.peek(1) in ("otherwise", "else") and self.skip(";"))
         self.skip("and") or self.skip("or")
         if self.skip("otherwise") or self.skip("else"):
             self.skip(",")
-            return If(condition, part, self.alternatives())
+            return If(condition, part, self.needed(self.alternatives()))
         self.place = start
-        self.note("'if' is looked at when its turn comes; where it does not hold there is nothing to do: add 'otherwise …' for that case, or say 'when' to wait for it")
+        self.note(
+            "'if' is looked at when its turn comes; where it does not hold there is nothing to do: add 'otherwise …' "
+            "for that case, or say 'when' to wait for it"
+        )
         return If(condition, part)
 
-    def unless(self, phrase: Phrase | None, condition: Guard) -> Phrase | None:
-        if phrase is None:
-            return None
-        self.note("'unless' is read as 'or': it is done as well when that holds; for a ban write 'without', as in 'go to a ball without …'")
+    def unless(self, phrase: Phrase, condition: Guard) -> Phrase:
+        self.note(
+            "'unless' is read as 'or': it is done as well when that holds; for a ban write 'without', as in 'go to a "
+            "ball without …'"
+        )
         if isinstance(phrase, Moment):
             return Moment(tuple(dict.fromkeys(phrase.guard + condition)))
         return Any((phrase, Moment(condition)))
@@ -1351,12 +986,10 @@ class _Parser(Reader):
         """`only open a door after …`: something to do, and a ban before that."""
         self.skip("only")
         guard = self.guard_of(phrase)
-        if self.skip_any((("after",), ("once",), ("when",), ("if",), ("as", "soon", "as"))):
-            place = self.place
+        if self.skip_any(_SINCE):
             self.rules.append(Ban(guard, until=self.condition()))
-            del place
             return phrase
-        if self.skip_any(_WHILE) or self.skip("with"):
+        if self.skip_any(_WHILE) or self.skip_any(_AT_THAT_TIME):
             condition = self.holding() if self.tokens[self.place - 1].text == "with" else self.condition()
             self.rules.append(Ban(both(guard, negation(condition))))
             return phrase
@@ -1370,26 +1003,20 @@ class _Parser(Reader):
             elif self.peek() == "before" and self.peek(1) not in ("that", "this"):
                 self.place += 1
                 self.subject()
-                later = self.alternatives()
-                parts = [part for part in (phrase, later) if part is not None]
-                phrase = Then(_flat(Then, parts))
-            elif (self.peek() == "after" and self.peek(1) not in ("that", "this", "which")) or (
-                self.ahead(_WHEN) and not self.is_count()
-            ):
-                self.place += 1 if self.peek() == "after" and not self.ahead(_WHEN) else self.ahead(_WHEN)
+                self.made_sure = True
+                phrase = _joined([self.needed(phrase), self.needed(self.alternatives())])
+            elif since := self.since_ahead():
+                self.place += since
                 if self.negated_ahead():
-                    phrase = None if phrase is None else during(phrase, self.condition())
-                    continue
-                self.subject()
-                earlier = self.alternatives()
-                parts = [part for part in (earlier, phrase) if part is not None]
-                phrase = Then(_flat(Then, parts))
-            elif self.peek() == "if" and phrase is not None:
-                self.place += 1
-                phrase = self.otherwise(self.condition(), phrase)
-            elif self.peek() == "unless":
-                self.place += 1
-                phrase = self.unless(phrase, self.condition())
+                    phrase = self.during(self.needed(phrase), self.condition())
+                else:
+                    self.subject()
+                    self.made_sure = True
+                    phrase = _joined([self.needed(self.alternatives()), self.needed(phrase)])
+            elif self.skip("if"):
+                phrase = self.otherwise(self.condition(), self.needed(phrase))
+            elif self.skip("unless"):
+                phrase = self.unless(self.needed(phrase), self.condition())
             else:
                 return phrase
 
@@ -1398,18 +1025,37 @@ class _Parser(Reader):
         parts = [self.conjunction()]
         while self.connects("or"):
             parts.append(self.conjunction())
-        if len(parts) > 1:
+        if len(parts) > 1:  # `it` might be any of them
             self.mentioned[mentioned:] = [[phrase for group in self.mentioned[mentioned:] for phrase in group]]
-        found = [part for part in parts if part is not None]
-        if len(found) < 2:
-            return found[0] if found else None
+        if len(parts) == 1:
+            return parts[0]
+        found = [self.needed(part) for part in parts]
         moments = [part for part in found if isinstance(part, Moment)]
         if len(moments) == len(found):
             return Moment(tuple(dict.fromkeys(cube for part in moments for cube in part.guard)))
-        for n, part in enumerate(found):
-            if isinstance(part, All) and (n, self.place) not in self.closed:
-                self.note(f"'and' binds tighter than 'or': read as '{say(Any(tuple(found)), self.words)}'; brackets group otherwise")
+        self.note_grouping(found)
         return Any(tuple(found))
+
+    def note_grouping(self, parts: list[Phrase]) -> None:
+        """Tell how `A and B or C` was read, and how to write the other reading."""
+        mixed = next((n for n, part in enumerate(parts) if isinstance(part, All) and not self.bracketed(part)), None)
+        if mixed is None:
+            return
+
+        def text(part: Phrase) -> str:
+            return f"({say(part, self.words)})" if isinstance(part, All) else say(part, self.words)
+
+        group, near = parts[mixed], parts[mixed + 1] if mixed + 1 < len(parts) else parts[mixed - 1]
+        assert isinstance(group, All)
+        one, several = (
+            (group.parts[-1], group.parts[:-1]) if mixed + 1 < len(parts) else (group.parts[0], group.parts[1:])
+        )
+        other = " and ".join([*map(text, several), f"({text(one)} or {text(near)})"])
+        self.note(f"read as '{' or '.join(map(text, parts))}'; for the other reading use brackets: '{other}'")
+
+    def bracketed(self, phrase: Phrase) -> bool:
+        """Whether a phrase was written in brackets, or with `both`."""
+        return any(phrase is closed for closed in self.closed)
 
     def conjunction(self) -> Phrase | None:
         mentioned = len(self.mentioned)
@@ -1426,7 +1072,7 @@ class _Parser(Reader):
         found = [part for part in parts if part is not None]
         if len(parts) > 1:
             self.mentioned[mentioned:] = [[phrase for group in self.mentioned[mentioned:] for phrase in group]]
-        self.listed_things = bool(bare) and all(bare)
+        self.bare_list = bool(bare) and all(bare)
         return _all(found) if found else None
 
     def limited(self) -> Phrase | None:
@@ -1470,36 +1116,34 @@ class _Parser(Reader):
                 if times is None:
                     self.place = start
                     return phrase
-                if times > 1 and phrase is not None:
-                    phrase = Times(phrase, times)
+                phrase = Times(self.needed(phrase), times) if times > 1 else phrase
 
     def fillers_behind(self) -> None:
         """Step over words that change nothing behind a clause."""
-        while self.ahead(_BEHIND) and not self.ahead((("as", "well", "as"),)):
-            self.skip_any(_BEHIND)
-
-    listed_things = False
-    low_ban: tuple[int, str] = (-1, "")
-    closed: frozenset[tuple[int, int]] = frozenset()
+        while self.ahead(FILLERS_BEHIND) and not (self.peek(2) == "as" and self.peek() == "as"):
+            self.skip_any(FILLERS_BEHIND)
 
     def unit(self) -> Phrase | None:
         self.fillers()
         opened = self.tokens[self.place]
+        phrase: Phrase | None
         if self.skip("("):
-            phrase = self.sentence()
+            phrase = self.needed(self.sentence())
             while self.skip(";") or self.skip("."):
                 self.skip("then")
-                more = self.sentence()
-                phrase = Then(_flat(Then, [p for p in (phrase, more) if p is not None]))
+                phrase = _joined([self.needed(phrase), self.needed(self.sentence())])
             if not self.skip(")"):
                 self.fail("this bracket is never closed", opened)
+            self.closed.append(phrase)
             return phrase
         if ban := self.banned_at():
             self.ban(ban)
             return None
         if self.peek() == "both" and self.verbs(self.place + 1):
             self.place += 1
-            return self.conjunction()
+            phrase = self.conjunction()
+            self.closed.append(phrase)
+            return phrase
         if self.skip("either"):
             return self.choice(opened)
         if self.skip("wait") or self.skip("waits") or self.skip("waiting"):
@@ -1515,31 +1159,33 @@ class _Parser(Reader):
         negated = self.subject()
         if negated:
             self.fail("'not' cannot stand here: say 'never', 'avoid' or 'without' for what may not happen")
-        if opened := self.banned_at():  # type: ignore[assignment]
-            self.ban(opened)  # type: ignore[arg-type]
+        if ban := self.banned_at():
+            self.ban(ban)
             return None
         self.fillers()
+        if not self.made_sure and not self.verbs(self.place) and self.said_of_things(self.place):
+            self.fail("this tells what is so, not what to do: say 'make sure …', 'go to …' or the like")
         command = self.neither() or self.command()
+        self.made_sure = False
         phrase = self.goal(command)
-        if command.pattern[0] == "bring" and command.pattern[2:3] == ("to",) or command.pattern[2:] == ("to", "{}") and len(command.phrases) == 2:
-            self.note_bring(command)
+        if command.pattern[1:] == ("{}", "to", "{}") and "put {} next to {}" in self.lexicon.meanings:
+            other = self.meaning(("put", "{}", "next", "to", "{}"), command.phrases)
+            if other is not None:
+                said = " ".join(command.pattern).replace("{}", "…")
+                self.note(
+                    f"'{said}' is read as being there with it in hand; to leave it there write "
+                    f"'{self.words.guard(other.guard)}'"
+                )
         return None if phrase is None else self.within(phrase)
 
-    def note_bring(self, command: _Command) -> None:
-        other = self.meaning(("put", "{}", "next", "to", "{}"), command.phrases) if "put {} next to {}" in self.lexicon.meanings else None
-        if other is not None:
-            said = self.words.guard(other.guard)
-            self.note(f"'{' '.join(command.pattern).replace('{}', '…')}' is read as being there with it in hand; to leave it there write '{said}'")
-
-    def neither(self) -> _Command | None:
+    def neither(self) -> Command | None:
         """`touch neither the key nor the box`."""
-        if self.peek(1) != "neither" or not self.lexicon.by_first.get(self.peek()):
+        if self.peek(1) != "neither" or self.peek() not in self.lexicon.by_first:
             return None
-        removed = self.tokens.pop(self.place + 1)
+        del self.tokens[self.place + 1]
         commands = [self.banned(takes_noun=False)]
         while self.skip("or"):
             commands.append(self.banned(takes_noun=True))
-        del removed
         cubes = tuple(dict.fromkeys(cube for command in commands for cube in command.avoided))
         none = replace(commands[0].phrases[0], count=NONE)
         return replace(commands[0], groups=(cubes,), phrases=(none, *commands[0].phrases[1:]))
@@ -1550,7 +1196,7 @@ class _Parser(Reader):
             ahead = self.ahead(_WHILE)
             if ahead and self.banned_at(ahead, bare=False) is None and self.peek(ahead) != "always":
                 self.place += ahead
-                phrase = during(phrase, self.condition())
+                phrase = self.during(phrase, self.condition())
             elif ahead and self.peek(ahead) == "always" and self.banned_at(ahead, bare=False) is None:
                 self.place += ahead + 1
                 self.cover = both(self.cover, self.condition())
@@ -1560,9 +1206,9 @@ class _Parser(Reader):
                 self.place += ahead
                 self.ban(opened)
             elif self.skip("with") or self.skip("using"):
-                phrase = during(phrase, self.holding())
+                phrase = self.during(phrase, self.holding())
             elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
-                phrase = during(phrase, self.condition())
+                phrase = self.during(phrase, self.condition())
             else:
                 return phrase
 

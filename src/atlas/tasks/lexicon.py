@@ -1,15 +1,14 @@
 """The words of English tasks: verbs and their forms, noun phrases, what is no word, and what a mistyped one may be.
 
-A domain says which commands it knows (`Vocabulary.commands`), what else its verbs are called (`Vocabulary.verbs`) and what
-its words are (`nouns`, `attributes`, `synonyms`). Verbs are patterns, `put {} next to {}`; USUAL_VERBS gives every domain
-that knows the verb on the right those on the left.
+A domain says which commands it knows (`Vocabulary.commands`), what else its verbs are called (`Vocabulary.verbs`) and
+what its words are (`nouns`, `attributes`, `synonyms`). Verbs are patterns, `put {} next to {}`; USUAL_VERBS gives every
+domain that knows the verb on the right those on the left.
 """
 
 import functools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Final, NamedTuple
 
 from atlas.errors import Token
@@ -20,32 +19,45 @@ Guard = tuple[Cube, ...]
 """Something that holds at one moment: a disjunction of conjunctions of literals."""
 
 _NEAR: Final = ("next to", "beside", "near", "by", "close to", "right next to")
+
+
+def _patterns(text: str) -> list[str]:
+    """Patterns from a text with semicolons between them."""
+    return [" ".join(pattern.split()) for pattern in text.split(";")]
+
+
 USUAL_VERBS: Final[dict[str, str]] = {
     **dict.fromkeys(
-        [
-            *("visit {}", "reach {}", "touch {}", "face {}", "approach {}", "find {}", "look at {}", "turn to {}"),
-            *("walk to {}", "walk over to {}", "walk up to {}", "move to {}", "head to {}", "head for {}", "run to {}"),
-            *("navigate to {}", "get to {}", "go up to {}", "go over to {}", "go back to {}", "come to {}", "meet {}"),
-            *("travel to {}", "drive to {}", "proceed to {}", "return to {}", "make your way to {}", "start at {}"),
-            *("end at {}", "stop at {}", "be at {}", "arrive at {}", "go towards {}", "be in front of {}"),
-            *(f"{verb} {near} {{}}" for verb in ("stand", "go", "be", "get", "stay", "move") for near in _NEAR[:3]),
-            *("stand in front of {}", "stand at {}", "go in front of {}", "stay at {}", "stay in front of {}"),
-        ],
+        _patterns(
+            """
+            visit {}; reach {}; touch {}; face {}; approach {}; find {}; look at {}; turn to {}; walk to {}; meet {};
+            walk over to {}; walk up to {}; move to {}; head to {}; head for {}; run to {}; navigate to {}; get to {};
+            go up to {}; go over to {}; go back to {}; go towards {}; come to {}; travel to {}; drive to {};
+            proceed to {}; return to {}; make your way to {}; start at {}; end at {}; stop at {}; be at {};
+            arrive at {}; stand at {}; be in front of {}; stand in front of {};
+            go in front of {}; stay in front of {}; stay at {}
+            """
+        )
+        + [f"{verb} {near} {{}}" for verb in ("stand", "go", "be", "get", "stay", "move") for near in _NEAR[:3]],
         "go to {}",
     ),
     **dict.fromkeys(
-        [
-            *("pick {} up", "take {}", "grab {}", "get {}", "fetch {}", "get me {}", "fetch me {}", "collect {}"),
-            *("carry {}", "hold {}", "lift {}", "retrieve {}", "have {}", "have got {}", "obtain {}", "acquire {}"),
-            *("find and pick up {}", "get hold of {}", "hold on to {}", "hold onto {}", "keep hold of {}", "possess {}"),
-            *("bring {}", "bring me {}", "pick {} up again", "lift {} up"),
-        ],
+        _patterns(
+            """
+            pick {} up; take {}; grab {}; get {}; fetch {}; get me {}; fetch me {}; collect {}; carry {}; hold {};
+            lift {}; lift {} up; retrieve {}; have {}; have got {}; obtain {}; acquire {}; possess {};
+            find and pick up {}; get hold of {}; hold on to {}; hold onto {}; keep hold of {}; bring {}; bring me {}
+            """
+        ),
         "pick up {}",
     ),
-    **dict.fromkeys(["put down {}", "put {} down", "let go of {}", "release {}", "set down {}", "set {} down"], "drop {}"),
-    "lay down {}": "drop {}",
+    **dict.fromkeys(
+        _patterns("put down {}; put {} down; let go of {}; release {}; set down {}; set {} down; lay down {}"),
+        "drop {}",
+    ),
     "drop {}": "stop pick up {}",
-    **dict.fromkeys(["open up {}", "unlock {}"], "open {}"),
+    "open up {}": "open {}",
+    "unlock {}": "open {}",
     "shut {}": "close {}",
     **{
         f"{verb} {{}} {near} {{}}": "put {} next to {}"
@@ -53,14 +65,15 @@ USUAL_VERBS: Final[dict[str, str]] = {
         for near in _NEAR
         if (verb, near) != ("put", "next to")
     },
-    **dict.fromkeys(["take {} to {}", "carry {} to {}", "get {} to {}", "deliver {} to {}"], "bring {} to {}"),
+    **dict.fromkeys(_patterns("take {} to {}; carry {} to {}; get {} to {}; deliver {} to {}"), "bring {} to {}"),
     "bring {} to {}": "go to {1} & pick up {0}",
-    **{f"use {{}} to {verb} {{}}": f"{verb} {{1}} & pick up {{0}}" for verb in ("open", "unlock")},
+    "use {} to open {}": "open {1} & pick up {0}",
+    "use {} to unlock {}": "open {1} & pick up {0}",
     "{} is next to {}": "put {} next to {}",
     "{} is beside {}": "put {} next to {}",
     "{} is ahead": "go to {}",
     "{} is in front of you": "go to {}",
-}  # fmt: skip
+}
 """More ways to say a command, in any domain that knows it: pattern -> what it means. `stop` is for what must have held
 and holds no more, `&` for what holds at the same moment; slots are filled in their order, or by number."""
 
@@ -74,32 +87,42 @@ NUMBERS: Final = {
 }
 ALL: Final = -1
 """The count of a noun phrase that speaks of all there are."""
+SEVERAL: Final = -2
+"""The count of a bare plural: all there are, where something is to be done; any in a ban or a condition."""
 NONE: Final = 0
 """The count of `no ball`."""
 _IRREGULAR: Final = {
-    "go": ("goes", "going", "went", "gone", "been"),
-    "be": ("is", "are", "am", "being", "was", "were", "been"),
-    "have": ("has", "having", "had"),
-    "take": ("takes", "taking", "took", "taken"),
-    "get": ("gets", "getting", "got", "gotten"),
-    "bring": ("brings", "bringing", "brought"),
-    "hold": ("holds", "holding", "held"),
-    "put": ("puts", "putting", "put"),
-    "set": ("sets", "setting", "set"),
-    "let": ("lets", "letting", "let"),
-    "shut": ("shuts", "shutting", "shut"),
-    "find": ("finds", "finding", "found"),
-    "stand": ("stands", "standing", "stood"),
-    "leave": ("leaves", "leaving"),
-    "keep": ("keeps", "keeping", "kept"),
-    "come": ("comes", "coming", "came"),
-    "make": ("makes", "making", "made"),
-    "run": ("runs", "running", "ran"),
-    "meet": ("meets", "meeting", "met"),
-    "lay": ("lays", "laying", "laid"),
-    "drive": ("drives", "driving", "drove", "driven"),
-    "eat": ("eats", "eating", "ate", "eaten"),
+    verb: tuple(others)
+    for verb, *others in map(
+        str.split,
+        [
+            "\n        go goes went gone been",
+            " be is are am was were been",
+            " have has had",
+            " take takes took taken",
+            " get gets got gotten",
+            "\n        bring brings brought",
+            " hold holds held",
+            " put puts",
+            " set sets",
+            " let lets",
+            " shut shuts",
+            " find finds found",
+            " keep keeps kept",
+            "\n        stand stands stood",
+            " leave leaves",
+            " come comes came",
+            " make makes made",
+            " run runs ran",
+            " meet meets met",
+            " lay lays laid",
+            "\n        drive drives drove driven",
+            " eat eats ate eaten",
+            " carry carries carried\n        ",
+        ],
+    )
 }
+"""Forms of verbs besides the one in -ing."""
 
 
 def gerund(verb: str) -> str:
@@ -170,6 +193,10 @@ class Part(NamedTuple):
     """For each slot of the pattern: which noun phrase fills it, and attributes to add."""
 
 
+Match = tuple[tuple[str, ...], list[NounPhrase], int]
+"""A pattern that was found in a text, what fills its slots, and the first token after it."""
+
+
 class Lexicon:
     """The words of one vocabulary."""
 
@@ -186,23 +213,21 @@ class Lexicon:
         self.props: dict[tuple[str, ...], dict[tuple[Thing, ...], int]] = {}
         """By the words of a pattern: what fills its slots -> proposition."""
         for command, prop in vocabulary.commands.items():
-            pattern, things = self._split(command.split())
-            self.props.setdefault(pattern, {})[things] = prop
-        self.meanings = {" ".join(p): (self._part(" ".join(p)),) for p in self.props}
+            words, things = self._split(command.split())
+            self.props.setdefault(words, {})[things] = prop
+        self.meanings: dict[str, tuple[Part, ...]] = {" ".join(p): (self._part(" ".join(p)),) for p in self.props}
         for pattern, meaning in {**USUAL_VERBS, **vocabulary.verbs}.items():
             if pattern not in self.meanings or pattern in vocabulary.verbs:
                 parts = self._parts(meaning, vocabulary.verbs)
                 if parts:
                     self.meanings[pattern] = parts
-        self.by_first: dict[str, list[tuple[tuple[str, ...], bool]]] = {}
-        """By the first word, in any of its forms: patterns as words, and whether that form is the bare verb."""
+        self.by_first: dict[str, list[tuple[str, ...]]] = {}
+        """By the first word, in any of its forms: patterns as words."""
         self.gerunds: set[str] = set()
         for pattern in self.meanings:
             words = tuple(pattern.split())
-            for form in (words[0],) if words[0] == "{}" else forms(words[0]):
-                self.by_first.setdefault(form, [])
-                if words not in [known for known, _ in self.by_first[form]]:
-                    self.by_first[form].append((words, form == words[0]))
+            for form in dict.fromkeys((words[0],) if words[0] == "{}" else forms(words[0])):
+                self.by_first.setdefault(form, []).append(words)
             if words[0] != "{}":
                 self.gerunds.add(gerund(words[0]))
         self.verbs = {pattern.split()[0] for pattern in self.meanings} - {"{}"}
@@ -271,7 +296,7 @@ class Lexicon:
 
     def suggestion(self, word: str) -> str:
         """The content word that a mistyped one most likely is; nothing if none is near."""
-        most = 1 if len(word) < 5 else 2
+        most = 1 if len(word) < 6 else 2
         near = [(distance(word, other), other) for other in self.content if abs(len(other) - len(word)) <= most]
         ranked = ((d, abs(len(other) - len(word)), -_shared(word, other), other) for d, other in near if d <= most)
         return min(ranked, default=(0, 0, 0, ""))[3]
@@ -291,7 +316,7 @@ class Lexicon:
         for place, thing in enumerate(things):
             if not thing.noun:
                 nouns = dict.fromkeys(key[place].noun for key in table)
-                options = (things[:place] + (thing._replace(noun=noun),) + things[place + 1 :] for noun in nouns)
+                options = ((*things[:place], thing._replace(noun=noun), *things[place + 1 :]) for noun in nouns)
                 return tuple(dict.fromkeys(cube for option in options for cube in self._cubes(pattern, option)))
         bare = tuple(thing._replace(excluded=frozenset()) for thing in things)
         if bare not in table:
@@ -300,20 +325,18 @@ class Lexicon:
         for place, thing in enumerate(things):
             for word in sorted(thing.excluded):
                 special = thing._replace(attributes=thing.attributes | {word}, excluded=frozenset())
-                other = table.get(bare[:place] + (special,) + bare[place + 1 :])
+                other = table.get((*bare[:place], special, *bare[place + 1 :]))
                 group = self.vocabulary.attributes[self.attributes[word]]
                 rest = [w for w in group if w not in thing.excluded]
                 siblings = [bare[place]._replace(attributes=thing.attributes | {w}) for w in rest]
-                kept = [bare[:place] + (s,) + bare[place + 1 :] for s in siblings]
+                kept = [(*bare[:place], s, *bare[place + 1 :]) for s in siblings]
                 if other is None:
                     continue  # it never has that attribute
                 if all(k in table and self.vocabulary.excludes[table[k], other] for k in kept):
                     negated.append(other)
                 else:  # several may hold at once: name those that are left
                     left = frozenset(w for w in thing.excluded if w not in group)
-                    options = (
-                        things[:place] + (s._replace(excluded=left),) + things[place + 1 :] for s in siblings
-                    )
+                    options = ((*things[:place], s._replace(excluded=left), *things[place + 1 :]) for s in siblings)
                     return tuple(dict.fromkeys(cube for option in options for cube in self._cubes(pattern, option)))
         return ((prop + 1, *(-other - 1 for other in negated)),)
 
@@ -365,12 +388,12 @@ class Lexicon:
         things, stop, is_plural, joined_all, pronoun = found
         determined = text[start:place]
         if is_plural and count == 1 and not another:
-            count = ALL if not joined_all and "any" not in determined else 1
+            count = SEVERAL if not joined_all and "any" not in determined else 1
             count = 2 if both and not joined_all else count
         return NounPhrase(things, stop, joined_all, count, another, pronoun)
 
     def _starts_noun(self, word: str) -> bool:
-        return self._adjective(word) is not None or self._noun(word) is not None
+        return self.adjective(word) is not None or self._noun(word) is not None
 
     def _noun(self, word: str) -> tuple[str, bool] | None:
         """The noun (empty for any) and whether it is plural."""
@@ -385,7 +408,7 @@ class Lexicon:
             return "", True
         return None
 
-    def _adjective(self, word: str) -> tuple[str, bool] | None:
+    def adjective(self, word: str) -> tuple[str, bool] | None:
         """The attribute, and whether the thing must not have it."""
         meaning = self.synonyms.get(word, word)
         excluded = meaning.startswith(("not ", "non-"))
@@ -393,16 +416,14 @@ class Lexicon:
         meaning = self.synonyms.get(meaning, meaning)
         return (meaning, excluded) if meaning in self.attributes else None
 
-    def _things(
-        self, text: list[str], place: int, said: bool
-    ) -> tuple[tuple[Thing, ...], int, bool, bool, str] | None:
+    def _things(self, text: list[str], place: int, said: bool) -> tuple[tuple[Thing, ...], int, bool, bool, str] | None:
         """`red, blue and green balls`, `ball that is not red`: things, where they end, whether they are plural, whether
         all are meant, and `one` if the noun is still to be found."""
         groups: list[tuple[frozenset[str], frozenset[str]]] = []
         joints: list[str] = []
         while True:
             has, has_not = set[str](), set[str]()
-            while adjective := self._adjective(text[place]):
+            while adjective := self.adjective(text[place]):
                 (has_not if adjective[1] else has).add(adjective[0])
                 place += 1
             groups.append((frozenset(has), frozenset(has_not)))
@@ -411,7 +432,7 @@ class Lexicon:
             after = joint + bool(word)
             while after > place and text[after] in ("a", "an", "the"):
                 after += 1
-            if after == place or not (has or has_not) or self._adjective(text[after]) is None:
+            if after == place or not (has or has_not) or self.adjective(text[after]) is None:
                 break
             if not self._noun_follows(text, after):
                 break
@@ -425,8 +446,8 @@ class Lexicon:
             return None
         place += 1
         (name, is_plural), something = noun, text[place - 1] in ("something", "anything")
-        if something and self._adjective(text[place]):
-            more = self._adjective(text[place])
+        if something and self.adjective(text[place]):
+            more = self.adjective(text[place])
             assert more is not None
             groups = [(g | {more[0]} if not more[1] else g, n | {more[0]} if more[1] else n) for g, n in groups]
             place += 1
@@ -443,7 +464,7 @@ class Lexicon:
             word = text[place]
             if self._noun(word) is not None or word in ("one", "ones"):
                 return True
-            if self._adjective(word) is None and word not in (",", "and", "or", "a", "an", "the"):
+            if self.adjective(word) is None and word not in (",", "and", "or", "a", "an", "the"):
                 return False
             place += 1
         return False
@@ -451,22 +472,26 @@ class Lexicon:
     def _described(self, text: list[str], place: int, things: list[Thing]) -> tuple[list[Thing], int]:
         """`that is not red`, `which is red or blue`, `other than the red one`, `but not a red one`."""
         text = [*text, *[""] * 8]
-        if text[place] in ("that", "which") and text[place + 1] in ("is", "are"):
-            after = place + 2
+        relative = place + (text[place : place + 2] == [",", "which"])
+        if text[relative] in ("that", "which") and text[relative + 1] in ("is", "are"):
+            after = relative + 2
             negated = text[after] in ("not", "neither")
             after += negated
             while text[after] in ("a", "an"):
                 after += 1
             words: list[str] = []
-            while (adjective := self._adjective(text[after])) is not None:
+            while (adjective := self.adjective(text[after])) is not None:
                 words.append(adjective[0])
                 negated |= adjective[1]
                 after += 1
-                if text[after] in ("or", "nor") and self._adjective(text[after + 1]) is not None:
+                if text[after] in ("or", "nor") and self.adjective(text[after + 1]) is not None:
                     after += 1
             noun = self._noun(text[after])
             if noun is not None and noun[0] and not things[0].noun and not negated:  # something that is a red ball
-                things, after = [t._replace(noun=noun[0], attributes=t.attributes | {*words}) for t in things], after + 1
+                things, after = (
+                    [t._replace(noun=noun[0], attributes=t.attributes | {*words}) for t in things],
+                    after + 1,
+                )
                 return things, after
             if words and negated:
                 return [t._replace(excluded=t.excluded | {*words}) for t in things], after
@@ -478,21 +503,30 @@ class Lexicon:
                 after = place + len(opening)
                 while text[after] in ("a", "an", "the", "any"):
                     after += 1
-                adjective = self._adjective(text[after])
-                if adjective and (text[after + 1] in ("one", "ones") or self._noun(text[after + 1]) == (things[0].noun, False)):
+                adjective = self.adjective(text[after])
+                vague = adjective and not any(self._alike(adjective[0], w) for t in things for w in t.attributes)
+                if (
+                    adjective
+                    and vague
+                    and (text[after + 1] in ("one", "ones") or self._noun(text[after + 1]) == (things[0].noun, False))
+                ):
                     return [t._replace(excluded=t.excluded | {adjective[0]}) for t in things], after + 2
         return things, place
+
+    def _alike(self, one: str, other: str) -> bool:
+        """Whether a thing can have only one of two attributes."""
+        return self.attributes[one] == self.attributes[other]
 
     # Verbs
 
     def matches(
         self, tokens: list[Token], place: int, patterns: Iterable[tuple[str, ...]], skip: int = 1
-    ) -> Iterator[tuple[tuple[str, ...], list[NounPhrase], int]]:
+    ) -> Iterator[Match]:
         """The patterns whose words, from number `skip` on, come next: each with its noun phrases and where it ends."""
         for pattern in patterns:
             phrases: list[NounPhrase] = []
             at = place
-            for word in pattern[skip:]:
+            for number, word in enumerate(pattern[skip:], start=skip):
                 if word != "{}":
                     if tokens[at].text != word:
                         break
@@ -501,10 +535,26 @@ class Lexicon:
                 phrase = self.noun_phrase(tokens, at)
                 if phrase is None:
                     break
+                expected = pattern[number + 1] if number + 1 < len(pattern) else None
+                while expected and tokens[phrase.stop].text in (",", "and", "or") and not phrase.pronoun:
+                    longer = self._listed(tokens, phrase)
+                    if longer is None:
+                        break
+                    phrase = longer
                 phrases.append(phrase)
                 at = phrase.stop
             else:
                 yield pattern, phrases, at
+
+    def _listed(self, tokens: list[Token], phrase: NounPhrase) -> NounPhrase | None:
+        """The noun phrase with the next of a list, for `put the ball and the key next to the door`."""
+        at = phrase.stop + (tokens[phrase.stop].text == ",")
+        word = tokens[at].text if tokens[at].text in ("and", "or") else ""
+        more = self.noun_phrase(tokens, at + bool(word))
+        if more is None or more.pronoun or more.count != phrase.count or ((more.both or phrase.both) and word == "or"):
+            return None
+        every = phrase.both or more.both or word == "and"
+        return replace(phrase, things=(*phrase.things, *more.things), stop=more.stop, both=every)
 
 
 def replace_attributes(thing: Thing, attributes: frozenset[str]) -> Thing:

@@ -6,7 +6,7 @@ What `say` writes, `english` reads back as an equal task.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Final
 
 from atlas.errors import listed
@@ -244,18 +244,19 @@ def is_exact(phrase: Phrase) -> bool:
     return False
 
 
-def during(phrase: Phrase, guard: Guard) -> Phrase:
-    """The phrase, each of its moments only while a guard holds."""
+def during(phrase: Phrase, guard: Guard) -> Phrase | None:
+    """The phrase, each of its moments only while a guard holds; None if it is not made of moments."""
     match phrase:
         case Moment(own) | Again(own):
             return replace(phrase, guard=both(own, guard))
         case Times(part) | Without(part) | Ruled(part):
-            return replace(phrase, part=during(part, guard))
+            inner = during(part, guard)
+            return None if inner is None else replace(phrase, part=inner)
         case Then(parts) | All(parts) | Any(parts) | Choice(parts):
-            return replace(phrase, parts=tuple(during(part, guard) for part in parts))
-        case If(_, part, other):
-            return replace(phrase, part=during(part, guard), other=None if other is None else during(other, guard))
-    return phrase
+            several = [during(part, guard) for part in parts]
+            found = tuple(part for part in several if part is not None)
+            return replace(phrase, parts=found) if len(found) == len(parts) else None
+    return None
 
 
 # Words
@@ -292,7 +293,8 @@ class Words:
     def commands_of(self, literals: Sequence[int], last: str) -> str:
         """`go to a ball, a square or a key`: verbs that repeat are said once."""
         phrases = [self.command(x) for x in literals]
-        return listed([phrases[0], *(_object(b) if _verb(a) == _verb(b) else b for a, b in zip(phrases, phrases[1:]))], last)
+        rest = (_object(b) if _verb(a) == _verb(b) else b for a, b in pairwise(phrases))
+        return listed([phrases[0], *rest], last)
 
     def guard(self, guard: Guard) -> str:
         """`go to a ball or pick up a key`."""
@@ -386,4 +388,3 @@ def _said_rule(rule: Rule, words: Words) -> str:
             return f"never {words.avoiding(guard)} more than {_TIMES.get(times, f'{times} times')}"
         case Whenever(condition, answer):
             return f"and whenever {words.state(condition)}, {words.guard(answer)}"
-

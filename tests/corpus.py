@@ -1,4 +1,4 @@
-"""Reads `corpus.txt`: groups of paraphrases with their meaning as traces."""
+"""Reads `tasks/corpus.txt`: groups of paraphrases with their meaning as traces."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 
 from atlas.vocabulary import Vocabulary
 
-FILE = Path(__file__).with_name("corpus.txt")
+FILE = Path(__file__).parent / "tasks" / "corpus.txt"
 MARKS = ("+", "-", "x", "~", "@", "!")
 
 
