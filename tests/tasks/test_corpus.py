@@ -1,11 +1,13 @@
 """What people say: every sentence of the corpus means what it should, is said back, or is refused for what is wrong."""
 
+import functools
+
 import pytest
 
 import corpus
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.errors import AtlasError
-from atlas.tasks.english import FILLERS, FILLERS_BEHIND, read
+from atlas.tasks.english import FILLERS, FILLERS_BEHIND, Reading, read
 from atlas.tasks.explain import shape
 from atlas.tasks.phrases import Words, say
 from atlas.vocabulary import ACCEPTED, REJECTED
@@ -14,6 +16,11 @@ from twins.machines import follow_flat
 GROUPS = corpus.groups()
 UNDERSTOOD = [group for group in GROUPS if not group.named]
 REFUSED = [group for group in GROUPS if group.named]
+
+
+@functools.cache
+def reading(sentence: str, things: str | None = None) -> Reading:
+    return read(sentence, VOCABULARY, None if things is None else things.split(", "))
 
 
 def name(group: corpus.Group) -> str:
@@ -28,28 +35,28 @@ def test_the_corpus_is_large():
 @pytest.mark.parametrize("group", UNDERSTOOD, ids=name)
 def test_sentences_mean_what_they_should(group):
     for sentence in group.sentences:
-        reading = read(sentence, VOCABULARY, group.things)
+        found = reading(sentence, *group.marked("@"))
         for mark, trace in group.facts:
             if mark in ("+", "-", "x"):
-                ended = follow_flat(reading.task, corpus.labels(trace, VOCABULARY))[-1]
+                ended = follow_flat(found.task, corpus.labels(trace, VOCABULARY))[-1]
                 assert (ended == ACCEPTED) == (mark == "+"), f"{sentence}: {mark} {trace}"
                 assert mark != "x" or ended == REJECTED, f"{sentence}: {mark} {trace}"
         for words in group.marked("~"):
-            assert any(words in note for note in reading.notes), f"{sentence}: {reading.notes}"
+            assert any(words in note for note in found.notes), f"{sentence}: {found.notes}"
 
 
 @pytest.mark.parametrize("group", [group for group in UNDERSTOOD if len(group.sentences) > 1], ids=name)
 def test_paraphrases_give_equal_machines(group):
-    first, *others = [shape(read(sentence, VOCABULARY, group.things).task) for sentence in group.sentences]
+    first, *others = [shape(reading(s, *group.marked("@")).task) for s in group.sentences]
     for sentence, other in zip(group.sentences[1:], others, strict=True):
         assert other == first, sentence
 
 
 @pytest.mark.parametrize("group", UNDERSTOOD, ids=name)
 def test_what_is_said_back_means_the_same(group):
-    reading = read(group.sentences[0], VOCABULARY, group.things)
-    said = say(reading.phrase, Words(VOCABULARY))
-    assert shape(read(said, VOCABULARY).task) == shape(reading.task), said
+    found = reading(group.sentences[0], *group.marked("@"))
+    said = say(found.phrase, Words(VOCABULARY))
+    assert shape(reading(said).task) == shape(found.task), said
 
 
 @pytest.mark.parametrize("group", REFUSED, ids=name)
@@ -65,8 +72,8 @@ def test_fillers_change_no_meaning():
     sentence = "go to a ball, then pick up a key"
     meaning = shape(read(sentence, VOCABULARY).task)
     for filler in (" ".join(words) for several in FILLERS.values() for words in several):
-        assert shape(read(f"{filler} {sentence}", VOCABULARY).task) == meaning, filler
-        assert shape(read(f"go to a ball, then {filler} pick up a key", VOCABULARY).task) == meaning, filler
+        assert shape(reading(f"{filler} {sentence}").task) == meaning, filler
+        assert shape(reading(f"go to a ball, then {filler} pick up a key").task) == meaning, filler
     for filler in (" ".join(words) for several in FILLERS_BEHIND.values() for words in several):
         assert shape(read(f"{sentence} {filler}", VOCABULARY).task) == meaning, filler
         assert shape(read(f"go to a ball {filler}, then pick up a key", VOCABULARY).task) == meaning, filler

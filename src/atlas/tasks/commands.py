@@ -127,6 +127,8 @@ class CommandReader(Reader):
         """What was named, the latest last; those that stand together are all that `it` might be."""
         self.notes: dict[str, None] = {}
         """What else the words might have meant."""
+        self._nouns: dict[int, NounPhrase | None] = {}
+        self._verbs: dict[int, list[Match]] = {}
         self.check_words(grammar)
 
     def check_words(self, grammar: frozenset[str]) -> None:
@@ -193,7 +195,9 @@ class CommandReader(Reader):
 
     def noun_phrase(self, place: int) -> NounPhrase | None:
         """The noun phrase at a place, if there is one."""
-        return self.lexicon.noun_phrase(self.tokens, place)
+        if place not in self._nouns:
+            self._nouns[place] = self.lexicon.noun_phrase(self.tokens, place)
+        return self._nouns[place]
 
     def note(self, sentence: str) -> None:
         self.notes[sentence] = None
@@ -249,6 +253,11 @@ class CommandReader(Reader):
 
     def verbs(self, place: int) -> list[Match]:
         """All verbs that could stand at a place, the longest first."""
+        if place not in self._verbs:
+            self._verbs[place] = self._find_verbs(place)
+        return self._verbs[place]
+
+    def _find_verbs(self, place: int) -> list[Match]:
         patterns = self.lexicon.by_first.get(self.tokens[place].text, [])
         found = list(self.lexicon.matches(self.tokens, place + 1, patterns)) if patterns else []
         return sorted(found, key=lambda match: -match[2])

@@ -1183,6 +1183,8 @@ class _Parser(CommandReader):
         if self.peek(1) != "neither" or self.peek() not in self.lexicon.by_first:
             return None
         del self.tokens[self.place + 1]
+        self._nouns.clear()
+        self._verbs.clear()
         commands = [self.banned(takes_noun=False)]
         while self.skip("or"):
             commands.append(self.banned(takes_noun=True))
