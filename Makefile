@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 UV := $(shell command -v uv 2> /dev/null)
 
-.PHONY: train test test-slow lint types setup bench clean
+.PHONY: train test test-slow fuzz lint types setup bench clean
 
 train: $(READY)  ## train the default preset and show what it learnt
 	$(BIN)/atlas train quick --folder runs/quick-$$(date +%Y%m%d-%H%M%S)
@@ -16,6 +16,11 @@ test: lint types  ## lint, types, the fast tests and the oracles
 
 test-slow: $(READY)  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+N ?= 100000
+SEED ?= 0
+fuzz: $(READY)  ## feed changed examples to everything that reads: `make fuzz N=100000 SEED=1`
+	$(BIN)/python tests/fuzz/fuzzing.py $(N) --seed $(SEED)
 
 bench: $(READY)  ## how fast everything is on this machine: many minutes, `make bench PARTS=world` fewer
 	$(BIN)/atlas bench $(PARTS)

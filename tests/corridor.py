@@ -185,6 +185,10 @@ class CorridorSurface:
         cells = np.asarray(self.crop(level).cells)
         return level.replace(cells=jnp.asarray(np.pad(cells, (0, MOST - len(cells)), constant_values=WALL)))
 
+    def sound(self, levels: Level) -> np.ndarray:
+        cells, place = np.asarray(levels.cells), np.asarray(levels.position)
+        return (cells <= WALL).all(1) & (place >= 0) & (place < (cells != WALL).sum(1))
+
     def describe(self, level: Level) -> dict[str, Any]:
         return {"cells": len(self._letters(level)), **self.format_level(level)}
 
@@ -208,6 +212,9 @@ class CorridorSurface:
 
     def sign(self, prop: int) -> Sign:
         return Sign(LETTERS[prop], Drawing(_tile(LETTERS[prop]), (1.0, 1.0)))
+
+    def legend(self) -> list[tuple[Drawing, str]]:
+        return [(Drawing(_agent(), (1.0, 1.0)), "the agent")]
 
     def symbols(self) -> list[Symbol]:
         return [*(Symbol(f"cell{n}", _tile(x)) for n, x in enumerate(LETTERS)), Symbol("agent0", _agent())]

@@ -178,6 +178,8 @@ def _row(problem: NamedProblem, solved: int, attempts: int) -> dict[str, Any]:
         "name": problem.name, "tags": list(problem.tags), "rooms": int(problem.level.rooms), "states": 3,
         "attempts": attempts, "solved": solved, "rate": share.value, "low": share.low, "high": share.high,
         "mean_steps": 40.0 if solved else None, "plan_length": 12,
+        "rejected": (attempts - solved) // 2, "timed_out": (attempts - solved + 1) // 2,
+        "stalled": {"u1": (attempts - solved + 1) // 2} if solved < attempts else {},
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def test_it_is_resumed(trained, capsys):
 
 def test_it_is_evaluated(trained, tmp_path):
     held_out, out = str(trained / "held_out.npz"), tmp_path / "eval.json"
-    assert main(["eval", str(trained), "--problems", held_out, "--attempts", "2", "--json", str(out)]) == 0
+    assert main(["eval", str(trained), "--problems", held_out, "--attempts", "2", "--out", str(out)]) == 0
     found = json.loads(out.read_text())
     rows = found["runs"][0]["problems"]
     assert {row["cells"] for row in rows} == {5, 7}
@@ -52,7 +52,7 @@ def test_it_is_watched(trained, capsys, tmp_path):
     told = json.loads(capsys.readouterr().out)
     assert set(told["moments"][0]["probabilities"]) == {"left", "right"}
     assert main(["watch", str(trained)]) == 0
-    assert main(["watch", str(trained), "--out", str(tmp_path / "film.gif")]) == 0
+    assert main(["watch", str(trained), "--film", str(tmp_path / "film.gif")]) == 0
 
 
 def test_it_is_reported(trained, capsys):

@@ -1,4 +1,4 @@
-"""Public functions about tasks, which need no JAX, and sampling by the settings: `atlas.sample(6, pairing="level")`."""
+"""Public functions: tasks (no JAX needed), sampling by the settings (`atlas.sample(6, pairing="level")`), solving."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -161,42 +161,58 @@ def settings(pairing: str, tasks: str, rooms: tuple[int, ...] | None = None, sol
 
 def sample_batch(config: "Config", n: int, seed: int) -> "Problem":
     """n problems as one batch, padded to the size of the settings."""
-    import jax
-
-    from atlas.settings import require
+    from atlas.settings import require, require_seed
 
     require(n >= 1, "n", n, "at least 1")
-    return _sampler(config, n)(jax.random.key(seed))
+    require_seed(seed)
+    import jax
+
+    # A problem is the same in every batch that is not screened, so that few sizes are compiled.
+    drawn = n if config.pairing.solvable or n > 64 else max(8, 1 << (n - 1).bit_length())
+    batch = jax.device_get(_sampler(config, drawn)(np.uint32(seed)))
+    return jax.tree.map(lambda leaf: leaf[:n], batch)
 
 
 @functools.cache
 def _sampler(config: "Config", n: int) -> Any:
     import jax
 
-    from atlas.build import parts
+    from atlas.programs import Program
+    from atlas.settings import dump
 
-    draw = parts(config).sample
-    return jax.jit(lambda key: draw(key, n))
+    def make() -> Any:
+        from atlas.build import parts
+
+        draw = parts(config).sample
+        return lambda seed: draw(jax.random.key(seed), n)
+
+    return Program(f"sample {n} {dump(config)}", make)
 
 
 def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -> "list[Level]":
     """Draw n levels, each at its natural size."""
     import jax
 
-    from atlas.settings import require
+    from atlas.programs import Program
+    from atlas.settings import dump, require, require_seed
 
     require(n >= 1, "n", n, "at least 1")
-    domain = domain_of(settings("independent", "sequential", rooms).domain)
-    batch = jax.jit(jax.vmap(domain.sample))(jax.random.split(jax.random.key(seed), n))
+    require_seed(seed)
+    config = settings("independent", "sequential", rooms)
+
+    def make() -> Any:
+        draw = jax.vmap(domain_of(config.domain).sample)
+        return lambda seed: draw(jax.random.split(jax.random.key(seed), n))
+
+    batch = Program(f"levels {n} {dump(config)}", make)(np.uint32(seed))
     return [surface_for(level).crop(level) for level in _one_by_one(batch)]
 
 
 def _one_by_one(batch: Any) -> list[Any]:
     import jax
 
-    leaves, tree = jax.tree.flatten(batch)
-    columns = [list(np.asarray(leaf)) for leaf in leaves]
-    return [jax.tree.unflatten(tree, [jax.numpy.asarray(x) for x in row]) for row in zip(*columns, strict=True)]
+    leaves, tree = jax.tree.flatten(jax.device_get(batch))
+    return [jax.tree.unflatten(tree, [leaf[i] for leaf in leaves]) for i in range(len(leaves[0]))]
 
 
 def solve(problem: "Problem", step_limit: int = STEP_LIMIT, budget: int = 1500, polish: int = 300) -> Any:

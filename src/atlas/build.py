@@ -1,4 +1,4 @@
-"""From a config to functions: the only place where a name becomes one."""
+"""From a config to functions: the tables of domains, samplers, scores and teachers are asked here."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

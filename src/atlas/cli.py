@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from atlas.errors import AtlasError, nearest
+from atlas.errors import AtlasError, nearest, printable
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "train a student on problems that a teacher proposes"),
@@ -79,11 +79,11 @@ def _sentence(error: Exception) -> tuple[str, int]:
 
 def _note(message: Warning | str, *_: Any) -> None:
     """A warning as a sentence, without the line of code that gave it."""
-    print(f"atlas: note: {message}", file=sys.stderr)
+    print(f"atlas: note: {printable(str(message))}", file=sys.stderr)
 
 
 def _complain(sentence: str, code: int) -> int:
-    print(f"atlas: {sentence}", file=sys.stderr)
+    print(f"atlas: {printable(sentence)}", file=sys.stderr)
     return code
 
 

@@ -5,12 +5,16 @@ before any tracing with a sentence that names the key, the value and what is all
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from atlas.domains import default_settings
-from atlas.settings import DomainSettings, Settings, require, setting
+from atlas.settings import SEEDS, DomainSettings, Settings, require, setting
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
+STEP_BYTES: Final = 64
+"""Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
+PROBLEM_BYTES: Final = 500
+"""Of one problem in a buffer, at the least: its level, its task, where it came from."""
 TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
 
@@ -62,7 +66,7 @@ class PairingConfig(Settings):
     oversample: int = setting(4, at_least=1, at_most=256)
     """Problems drawn for each one kept when `solvable` is on."""
     minimal: bool = False
-    """Generate only the smallest problems: one room, one object, one transition (ACCEL-0). Edits are free."""
+    """Generate only the smallest problems: one room, one object, one transition (ACCEL-0). Edits make them larger."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +159,7 @@ class RunConfig(Settings):
     """How much, how often, where."""
 
     section: ClassVar[str] = "run"
-    seed: int = setting(0, at_least=0)
+    seed: int = setting(0, at_least=0, at_most=SEEDS - 1)
     """Everything random follows from it."""
     num_envs: int = setting(4096, at_least=1)
     """Problems played at once when training."""
@@ -223,8 +227,18 @@ class Config(Settings):
         envs = plan.trained * plan.num_train + (1 - plan.trained) * (plan.num_eval or 0)
         return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
 
+    def least_memory(self) -> dict[str, int]:
+        """Bytes that a run holds at the least, by the settings that ask for them."""
+        run, plan = self.run, self.plan
+        envs = max(plan.num_train, plan.num_eval or 0)
+        steps = {f"{envs:,} environments x run.rollout = {run.rollout:,} steps": envs * run.rollout * STEP_BYTES}
+        if plan.buffer is None:
+            return steps
+        capacity = plan.buffer.capacity
+        return steps | {f"teacher.buffer.capacity = {capacity:,} problems": capacity * PROBLEM_BYTES}
+
     def require_even(self, shards: int) -> None:
-        """Whether so many devices can share the work evenly."""
+        """Fail unless so many devices can share the work evenly."""
         words = f"a multiple of the number of devices, {shards}, is needed"
         for key, number in (
             ("run.num_envs", self.run.num_envs),

@@ -32,7 +32,7 @@ class NotANumber(AtlasError):
 
 @dataclass
 class Moment:
-    """What hooks see after each call. They may add to the record; it is written last."""
+    """What hooks see after each call. Those before the one that writes the record may add to it."""
 
     state: TrainState
     iteration: int

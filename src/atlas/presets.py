@@ -1,10 +1,13 @@
 """Experiments with a name. Each domain brings its own."""
 
+import warnings
 from dataclasses import dataclass
 
 from atlas.config import Config
+from atlas.documents import read_plain
 from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError, nearest
+from atlas.settings import ConfigError, changed, from_plain
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,26 @@ class Preset:
 def presets() -> dict[str, Preset]:
     """All presets of all domains, by name."""
     return {name: one for row in DOMAINS.values() for name, one in find(row.presets).items()}
+
+
+def config_of(name: str) -> Config:
+    """The config of a preset, or of a file (.yaml). A file may start from a preset: `preset: quick`."""
+    if not name.endswith((".yaml", ".yml")):
+        return preset(name).config
+    plain = read_plain(name)
+    try:
+        if not isinstance(plain, dict) or "preset" not in plain:
+            config = from_plain(Config, plain)
+            if "num_envs" not in plain.get("run", {}):
+                warnings.warn(
+                    f"{name} names no preset: what it leaves out is as in the paper (run.num_envs = "
+                    f"{config.run.num_envs}); with `preset: quick` in it, it starts from that preset",
+                    stacklevel=2,
+                )
+            return config
+        return changed(preset(str(plain.pop("preset"))).config, plain)
+    except AtlasError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def preset(name: str) -> Preset:

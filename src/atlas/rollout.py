@@ -61,7 +61,7 @@ class Running(Struct):
     hidden: Float32[Array, "envs memory"]
     previous: UInt8[Array, "envs"]
     start: Bool[Array, "envs"]
-    """There is no unfinished episode: the last step ended one."""
+    """The last step ended an episode, so nothing of it is carried over."""
 
 
 class _Carry(Struct):

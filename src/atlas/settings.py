@@ -4,15 +4,17 @@ Kept apart so that `config.py` holds nothing but settings.
 """
 
 import dataclasses
+import functools
 import operator
 import types
 import typing
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 import yaml
 
+from atlas.documents import LARGEST, read_plain
 from atlas.errors import AtlasError, nearest
 
 
@@ -36,10 +38,22 @@ def require(condition: bool, key: str, value: Any, allowed: str) -> None:
 def show(value: Any) -> str:
     """A value as a user would write it."""
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(show, value))}]"
-    if value is None or isinstance(value, bool):
-        return {None: "none", True: "true", False: "false"}[value]
-    return str(value)
+        text = f"[{', '.join(map(show, value))}]"
+    elif value is None or isinstance(value, bool):
+        text = {None: "none", True: "true", False: "false"}[value]
+    else:
+        text = str(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+_hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
+SEEDS: Final = 1 << 32
+"""Seeds are smaller: of a larger one only the last 32 bits would count."""
+
+
+def require_seed(seed: int) -> None:
+    """Fail with a sentence unless random numbers can be drawn from the seed."""
+    require(0 <= seed < SEEDS, "seed", seed, f"a whole number from 0 to {SEEDS - 1} is needed")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +63,7 @@ class Settings:
     section: ClassVar[str] = ""
     """Where it stands in a config, for messages: `teacher.buffer`."""
     may_be_nameless: ClassVar[bool] = False
-    """Whether a section without a name is the first of its variants."""
+    """A section without `name` means the first variant."""
 
     def __post_init__(self) -> None:
         self.verify({field.name: getattr(self, field.name) for field in dataclasses.fields(self)})
@@ -57,8 +71,8 @@ class Settings:
 
     @classmethod
     def verify(cls, values: dict[str, Any]) -> None:
-        """Whether each of these values has the type and lies in the range that its setting needs."""
-        hints, fields = typing.get_type_hints(cls), {field.name: field for field in dataclasses.fields(cls)}
+        """Fail unless each of these values has the type and lies in the range that its setting needs."""
+        hints, fields = _hints(cls), {field.name: field for field in dataclasses.fields(cls)}
         for name, value in values.items():
             key, hint = cls.key(name), hints[name]
             require(_fits(value, hint), key, value, f"{describe(hint)} is needed")
@@ -111,8 +125,9 @@ def _fits(value: Any, hint: Any) -> bool:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return all(_fits(v, arguments[0]) for v in value)
         return len(value) == len(arguments) and all(map(_fits, value, arguments))
-    if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint in (int, float):
+        kinds = int | float if hint is float else int
+        return isinstance(value, kinds) and not isinstance(value, bool) and -LARGEST < value < LARGEST  # NaN is not
     return isinstance(value, hint) and (hint is bool or not isinstance(value, bool))
 
 
@@ -127,7 +142,7 @@ def describe(hint: Any) -> str:
         if arguments[1:] == (Ellipsis,):
             return f"a list, each {describe(arguments[0])}"
         return f"a list of {len(arguments)}, each {describe(arguments[0])}"
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "none"}
+    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text", type(None): "none"}
     return words.get(hint) or f"a section ({getattr(hint, '__name__', hint)})"
 
 
@@ -144,7 +159,7 @@ def _require_bounds(key: str, value: Any, bounds: Any) -> None:
         bound = bounds.get(name)
         for number in numbers if bound is not None else ():
             if isinstance(number, int | float) and not isinstance(number, bool):
-                require(holds(number, bound), key, value, f"{words} {bound:g} is needed")
+                require(holds(number, bound), key, value, f"{words} {bound:.10g} is needed")
 
 
 Made = TypeVar("Made", bound=Settings)
@@ -164,8 +179,8 @@ def to_plain(settings: Settings) -> dict[str, Any]:
 def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
     """The inverse of `to_plain`. Missing keys take their defaults; unknown ones are an error."""
     if not isinstance(plain, dict):
-        raise ConfigError(f"{where or 'the config'} = {plain} is not allowed: a section with keys is needed")
-    hints = typing.get_type_hints(cls)
+        raise ConfigError(f"{where or 'the config'} = {show(plain)} is not allowed: a section with keys is needed")
+    hints = _hints(cls)
     prefix = f"{where}." if where else ""
     names = [field.name for field in dataclasses.fields(cls)]
     for key in plain:
@@ -178,13 +193,37 @@ def from_plain(cls: type[Made], plain: Any, where: str = "") -> Made:
     return cls(**values)
 
 
+def changed(settings: Made, plain: Any, where: str = "") -> Made:
+    """Settings with some of them changed, nested as `to_plain` has them.
+
+    A section that is given another `name` becomes one of that kind, and keeps what was chosen in it and fits there.
+    """
+    if not isinstance(plain, dict):
+        return from_plain(type(settings), plain, where)
+    kind: Any = type(settings)
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    other = kind.variants().get(plain.get("name")) if isinstance(plain.get("name"), str) else None
+    if other not in (None, kind):
+        usual, known = kind(), {field.name for field in dataclasses.fields(other)} - {"name"}
+        values = {name: v for name, v in values.items() if name in known and v != getattr(usual, name)}
+        kind = other
+    merged = {name: to_plain(value) if isinstance(value, Settings) else value for name, value in values.items()}
+    for name, value in plain.items():
+        inner = values.get(name)
+        where_inner = f"{where}.{name}" if where else str(name)
+        merged[name] = to_plain(changed(inner, value, where_inner)) if isinstance(inner, Settings) else value
+    return from_plain(kind, merged, where)
+
+
 def _from_plain_value(hint: Any, value: Any, where: str) -> Any:
     if isinstance(hint, type) and issubclass(hint, Settings):
         variants = hint.variants()
         if not variants or not isinstance(value, dict):
             return from_plain(hint, value, where)
         name: Any = value.get("name", next(iter(variants)) if hint.may_be_nameless else None)
-        require(name in variants, f"{where}.name", name, f"one of {', '.join(variants)} is needed")
+        require(
+            isinstance(name, str) and name in variants, f"{where}.name", name, f"one of {', '.join(variants)} is needed"
+        )
         return from_plain(variants[name], value, where)
     if isinstance(value, list):
         return tuple(_from_plain_value(None, v, where) for v in value)
@@ -198,9 +237,8 @@ def dump(settings: Settings) -> str:
 
 def load(cls: type[Made], path: Path | str) -> Made:
     """A config from text, with an error that names the file."""
+    plain = read_plain(path)
     try:
-        return from_plain(cls, yaml.safe_load(Path(path).read_text()))
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from None
+        return from_plain(cls, plain)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None

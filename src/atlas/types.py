@@ -1,4 +1,4 @@
-"""The nouns and the contracts: problem, graph, edit, proposal, outcome; Domain, Formalism, Teacher.
+"""The nouns (problem, graph, edit, lineage, proposal, outcome) and the contracts (Domain, Surface, Formalism, Teacher).
 
 Everything is written for ONE problem and batched with `vmap` at the edge; only rollout, training, the student and the
 teachers see a batch. Every random function takes one `key`, first, and uses it once.
@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
+from atlas.errors import AtlasError, is_printable
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
 
@@ -233,6 +234,9 @@ class Surface(Protocol):
     def pad(self, level: Level) -> Level:
         """A level in arrays of the largest size, so that one compiled program serves all."""
 
+    def sound(self, levels: Level) -> np.ndarray:
+        """`bool[batch]`: which levels of a batch, read from a file that anyone may have written, can be."""
+
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
 
@@ -253,6 +257,9 @@ class Surface(Protocol):
 
     def sign(self, prop: int) -> Any:
         """A proposition as a small picture, for drawings of tasks."""
+
+    def legend(self) -> Sequence[tuple[Any, str]]:
+        """Small drawings of what levels hold and of kinds of propositions, each with what it means in a few words."""
 
     def symbols(self) -> Sequence[Any]:
         """The symbols that `tiles` names: `cell` and `agent`, each with a number."""
@@ -367,6 +374,13 @@ class About:
     source: str = ""
     """The file it came from."""
 
+    def __post_init__(self) -> None:
+        for word in (self.name, *self.tags):
+            if not is_printable(word) or not {"\n", "\t"}.isdisjoint(word):
+                raise AtlasError(f"'{word}' is no name or tag: one line without control characters is needed")
+        if not is_printable(self.notes):
+            raise AtlasError(f"the notes on '{self.name}' have control characters in them")
+
 
 class NamedProblem(Problem):
     """A problem with a name: what files hold and evaluation reports on."""
@@ -396,8 +410,3 @@ class NamedProblem(Problem):
     def bare(self) -> Problem:
         """The problem alone: functions that are compiled for it serve all problems of its size."""
         return Problem(level=self.level, task=self.task)
-
-
-def bare(problem: Problem) -> Problem:
-    """A problem without its name, if it had one."""
-    return problem.bare() if isinstance(problem, NamedProblem) else problem

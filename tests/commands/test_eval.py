@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def together(made: Path) -> dict[str, Any]:
     runs, problems = [str(made / "one"), str(made / "two")], str(made / "set.yaml")
-    assert main(["eval", *runs, "--problems", problems, *QUICK, "--json", str(made / "out.json")]) == 0
+    assert main(["eval", *runs, "--problems", problems, *QUICK, "--out", str(made / "out.json")]) == 0
     return json.loads((made / "out.json").read_text())
 
 
@@ -43,6 +43,8 @@ def test_everything_agreed_is_in_the_file(made: Path, together: dict[str, Any]) 
             assert row["low"] <= row["rate"] == row["solved"] / row["attempts"] <= row["high"]
             assert row["plan_length"] >= 1
             assert {"name", "tags", "rooms", "states", "mean_steps"} <= row.keys()
+            assert row["solved"] + row["rejected"] + row["timed_out"] == row["attempts"]
+            assert sum(row["stalled"].values()) == row["timed_out"]
     for name in ("mean", "median", "iqm"):
         assert together["together"][name].keys() == {"value", "low", "high"}
 
@@ -58,7 +60,7 @@ def test_a_checkpoint_is_the_same_and_kept_apart(
     made: Path, together: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoint = made / "one" / "checkpoints" / str(LAST)
-    assert main(["eval", str(checkpoint), "--problems", str(made / "set.yaml"), *QUICK, "--json", "-"]) == 0
+    assert main(["eval", str(checkpoint), "--problems", str(made / "set.yaml"), *QUICK, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["runs"][0]["problems"] == together["runs"][0]["problems"]
     assert (made / "one" / "evaluations" / f"at-{LAST:09d}" / "set.json").is_file()

@@ -71,10 +71,10 @@ def test_people_see_a_table(problems: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_plan_can_be_filmed(problems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     film = tmp_path / "plan.gif"
-    assert main(["solve", problems, "--index", "0", "--gif", str(film)]) == 0
+    assert main(["solve", problems, "--index", "0", "--film", str(film)]) == 0
     assert Image.open(film).n_frames == 3
     capsys.readouterr()
-    assert main(["solve", problems, "--name", "hopeless", "--gif", str(film)]) == 2
+    assert main(["solve", problems, "--name", "hopeless", "--film", str(film)]) == 2
     assert "has no plan to film" in capsys.readouterr().err
 
 
@@ -108,7 +108,7 @@ def test_sampled_problems_are_counted_in_fractions(capsys: pytest.CaptureFixture
     [
         ([], "give either a file or set of problems, or --sampled N"),
         (["{}", "--sampled", "4"], "give either"),
-        (["{}", "--gif", "x.gif"], "holds 3 problems; choose one"),
+        (["{}", "--film", "x.gif"], "holds 3 problems; choose one"),
         (["{}", "--name", "fetc"], "did you mean fetch"),
         (["nowhere.yaml"], "nowhere.yaml does not exist"),
         (["{}", "--step-limit", "0"], "step_limit = 0"),

@@ -47,7 +47,7 @@ def test_machines_get_json(run: Path, problem: str, capsys: pytest.CaptureFixtur
 
 
 def test_a_film_can_be_written(run: Path, problem: str, tmp_path: Path) -> None:
-    assert main(["watch", str(run), problem, "--step-limit", "3", "--out", str(tmp_path / "film.gif")]) == 0
+    assert main(["watch", str(run), problem, "--step-limit", "3", "--film", str(tmp_path / "film.gif")]) == 0
     with Image.open(tmp_path / "film.gif") as film:
         assert film.n_frames == 4
 

@@ -14,7 +14,7 @@ import pytest
 import toys
 from atlas.cli import main
 from atlas.domains.minigrid.presets import TINY
-from atlas.evaluation.sets import obtain
+from atlas.evaluation.held_out import obtain
 from atlas.settings import dump, setting
 from atlas.struct import Struct
 from atlas.types import KINDS, REPLAYED, Outcome, Proposal

@@ -171,7 +171,7 @@ def test_names_are_not_traced_and_never_mixed_up(tmp_path: Path) -> None:
     assert [same(p).name for p in (first, second, first)] == ["set-1", "set-2", "set-1"]
     assert jax.tree.structure(first) != jax.tree.structure(second)
     assert jax.tree.structure(first.bare()) == jax.tree.structure(second.bare())
-    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(first))
+    assert all(isinstance(leaf, jax.Array | np.ndarray) for leaf in jax.tree.leaves(first))
 
 
 def test_an_authors_level(tmp_path: Path) -> None:
@@ -265,8 +265,9 @@ def test_mistakes_are_told_with_file_line_and_column(tmp_path: Path, changes: di
         ("- 1\n- 2\n", "a mapping with keys"),
         ("name: x\ntask: go to a ball\n", "needs a level"),
         ("name: x\nlevel: |\n  ^.\n", "needs a task"),
-        ("a: !!python/object/apply:os.system ['true']\n", "not a key of a problem"),
-        ("name: !!python/object/apply:os.system ['true']\nlevel: |\n  ^.\ntask: go to a ball", "name must be text"),
+        ("a: 1\n", "not a key of a problem"),
+        ("a: !!python/object/apply:os.system ['true']\n", "the tag .* is not known"),
+        ("name: [a]\nlevel: |\n  ^.\ntask: go to a ball", "name must be text"),
         ("x: \x00\n", "not readable YAML"),
     ],
 )

@@ -18,7 +18,7 @@ START = jax.random.uniform(KEYS[2], (TIME, ENVS)) < 0.3
 
 @pytest.fixture(scope="module")
 def params():
-    made = jax.jit(lambda: initialise(KEYS[3], lambda normals: layers.init(normals, INPUTS, WIDTH)))()
+    made = jax.jit(lambda: initialise(KEYS[3], lambda normals: layers.init_gru(normals, INPUTS, WIDTH)))()
     noise = jax.random.normal(KEYS[4], (4 * WIDTH,))
     return made.replace(bias=noise[:WIDTH], inputs=made.inputs.replace(bias=noise[WIDTH:]))
 
@@ -40,7 +40,7 @@ def by_flax(params, x, hidden):
 
 
 def ours(params, x, hidden):
-    return layers.unroll(params, layers.project(params, x, jnp.float32), START, hidden, jnp.float32)
+    return layers.gru_unroll(params, layers.gru_inputs(params, x, jnp.float32), START, hidden, jnp.float32)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,9 @@ def test_gradients_are_those_of_the_plain_loop(results):
 def test_steps_are_the_sequence(params, results):
     hidden, (_, sequence) = HIDDEN, results[0]
     step = jax.jit(
-        lambda x, start, hidden: layers.step(params, layers.project(params, x, jnp.float32), start, hidden, jnp.float32)
+        lambda x, start, hidden: layers.gru_step(
+            params, layers.gru_inputs(params, x, jnp.float32), start, hidden, jnp.float32
+        )
     )
     for t in range(TIME):
         hidden = step(X[t], START[t], hidden)

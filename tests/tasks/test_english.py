@@ -177,8 +177,14 @@ def test_guards_do_not_mention_what_cannot_happen():
         ),
         ("go to a ball, then", "something is missing after 'then'; expected go to"),
         ("go to", "something is missing after 'go to'"),
-        ("go to a ball on your left", "'left' is not understood: a task cannot speak of places and directions (column 22)"),
-        ("go to a purpel bal", "2 words are not understood: 'purpel' (did you mean purple?), 'bal' (did you mean ball?)"),
+        (
+            "go to a ball on your left",
+            "'left' is not understood: a task cannot speak of places and directions (column 22)",
+        ),
+        (
+            "go to a purpel bal",
+            "2 words are not understood: 'purpel' (did you mean purple?), 'bal' (did you mean ball?)",
+        ),
         ("go to a purpel bal", "    go to a purpel bal\n            ^^^^^^ ^^^"),
         ("go to all", "'all' is not understood after 'go to'"),
         ("(go to a ball", "this bracket is never closed (column 1)"),

@@ -1,5 +1,6 @@
-"""`atlas watch`: see a trained policy play a problem."""
+"""`atlas trace`, `atlas play`, `atlas watch`: one problem, played from actions, by keyboard or by a policy."""
 
+import itertools
 import json
 import re
 import sys
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
+from atlas.commands.outputs import require_film, require_positive
 from atlas.errors import AtlasError
-from atlas.settings import STEP_LIMIT
+from atlas.settings import STEP_LIMIT, require_seed
 
 # `atlas trace`: replay actions, tell what happens.
 
@@ -31,8 +33,8 @@ class TraceArgs:
     the task has seen the first label. Nothing follows the end of an episode.
     """
 
-    file: tyro.conf.Positional[Path]
-    """A problem, a set or a level: any file that ATLAS reads."""
+    file: tyro.conf.Positional[str]
+    """A problem, set or level: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
     actions: str = ""
     """Actions by number or name, separated by commas: 0,0,3 or forward,forward,pick_up."""
     name: str | None = None
@@ -48,12 +50,15 @@ class TraceArgs:
 def trace_command(argv: list[str]) -> int:
     """Replay and print."""
     args = tyro.cli(TraceArgs, args=argv, prog="atlas trace")
+    require_film(args.film)
     from rich.console import Console
 
     from atlas.domains import domain_for
+    from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
     from atlas.show.episode import action_number, trace
 
+    keep_programs()
     subject = choose(args.file, args.name, args.index)
     words = args.actions.replace(",", " ").split()
     actions = [action_number(word, domain_for(subject).actions) for word in words]
@@ -108,8 +113,8 @@ class PlayArgs:
     Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits.
     """
 
-    file: tyro.conf.Positional[Path]
-    """A problem, a set or a level: any file that ATLAS reads."""
+    file: tyro.conf.Positional[str]
+    """A problem, set or level: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -126,8 +131,10 @@ def play_command(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, args=argv, prog="atlas play")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
+    from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
 
+    keep_programs()
     game = Game(choose(args.file, args.name, args.index))
     with _raw_terminal() as keys:
         _show(game.screen())
@@ -284,9 +291,13 @@ class WatchArgs:
     run: tyro.conf.Positional[Path]
     """A run folder, one of its checkpoints (RUN/checkpoints/123) or policies (RUN/policies/000000123.npz)."""
     problem: tyro.conf.Positional[str | None] = None
-    """A problem file, SET:NAME for one of a set, or the name of one of the hand-designed problems. If not given, one of
-    the run's own held-out problems, another for each seed."""
-    out: Path | None = None
+    """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or hand-designed problem. If not
+    given, one of the run's own held-out problems, another for each seed."""
+    name: str | None = None
+    """Which problem of a set, by name."""
+    index: int | None = None
+    """Which problem of a set, by number from 0."""
+    film: Path | None = None
     """Write a film instead: .gif, or .mp4 (needs the extra `video`)."""
     seed: int = 0
     """Another seed, another episode."""
@@ -305,22 +316,33 @@ class WatchArgs:
 def watch_command(argv: list[str]) -> int:
     """Play and show."""
     args = tyro.cli(WatchArgs, args=argv, prog="atlas watch")
-    if args.step_limit < 1 or args.fps <= 0:
-        raise AtlasError("--step-limit and --fps must be positive")
+    require_positive(step_limit=args.step_limit, fps=args.fps)
+    require_seed(args.seed)
+    require_film(args.film)
+    if args.problem is None and (args.name or args.index is not None):
+        raise AtlasError("--name and --index choose among the problems of a set: name the set before them")
     from rich.console import Console
 
-    from atlas.evaluation.sets import find_problem
+    from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
+    from atlas.runs.display import bar
+    from atlas.runs.problem_files import choose
     from atlas.show.episode import Trained, scenes
+    from atlas.types import NamedProblem
 
-    policy = load_policy(args.run, args.which)
-    problem = find_problem(args.problem) if args.problem else _held_out(policy.run, args.seed)
-    playing = scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit)
+    keep_programs()
+    with bar("loading"):
+        policy = load_policy(args.run, args.which)
+        problem = choose(args.problem, args.name, args.index) if args.problem else _held_out(policy.run, args.seed)
+        if not isinstance(problem, NamedProblem):
+            raise AtlasError(f"{args.problem}: holds a level without a task, and a policy needs one")
+        playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
+        playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Console(highlight=False)
-    shown = args.out is None and not args.json
+    shown = args.film is None and not args.json
     watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
-    if args.out is not None:
-        _film(problem, watched, args.out, args.fps)
+    if args.film is not None:
+        _film(problem, watched, args.film, args.fps)
     print(_as_json(problem, watched, args) if args.json else _summary(problem, watched))
     return 0
 
@@ -348,7 +370,7 @@ def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs) -
     from atlas.show.episode import ending
 
     told = {"problem": problem.name, "ending": ending(watched), "steps": watched[-1].step, "seed": args.seed}
-    film = {"out": str(args.out)} if args.out else {}
+    film = {"film": str(args.film)} if args.film else {}
     return json.dumps(told | film | {"moments": [scene.plain() for scene in watched]})
 
 

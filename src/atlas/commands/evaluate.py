@@ -1,4 +1,4 @@
-"""`atlas sets`: the sets that policies are compared on."""
+"""`atlas eval` and `atlas sets`: how good policies are, and the sets that they are compared on."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.outputs import require_file, require_positive, require_workers
 from atlas.errors import AtlasError, nearest
+from atlas.settings import require_seed
 
 # `atlas eval`: how good policies are on a set of problems, and where they fail.
 
@@ -33,7 +35,7 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str = "hand"
-    """The set: hand, cvar-sequential, cvar-dag, validation, or any file or folder that ATLAS reads."""
+    """The set: hand, cvar-sequential, cvar-dag, validation, any file or folder that ATLAS reads, or SET:NAME."""
     attempts: int | None = None
     """Attempts at each problem; 10, or 2 over time."""
     greedy: bool = False
@@ -50,8 +52,10 @@ class EvalArgs:
     """Go on without files that cannot be read."""
     all: bool = False
     """Print every problem, not only the worst."""
-    json: Path | None = None
-    """Write everything to this file as well (- for the standard output, and nothing else is printed)."""
+    out: Path | None = None
+    """Write everything to this file as well, as JSON."""
+    json: bool = False
+    """Print everything as JSON, and nothing else."""
 
 
 def eval_command(argv: list[str]) -> int:
@@ -59,6 +63,9 @@ def eval_command(argv: list[str]) -> int:
     args = tyro.cli(EvalArgs, args=argv, prog="atlas eval")
     if not args.policies:
         raise AtlasError("no policy was given: name one or more run folders or checkpoints")
+    require_seed(args.seed)
+    require_positive(attempts=args.attempts, step_limit=args.step_limit)
+    require_file(args.out, ".json")
     from atlas.runs.checkpoints import load_policy, policies_over_time
     from atlas.runs.store import remember_compiled
 
@@ -77,8 +84,8 @@ def eval_command(argv: list[str]) -> int:
 def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
     from atlas.evaluation.results import evaluation, evaluation_file, print_evaluation, write_evaluation
 
-    chosen, terms, trials = _prepare(args, ATTEMPTS)
-    results = [(policy, _attempts(trials, policy, str(policy.run))) for policy in policies]
+    chosen, terms, evaluator = _prepare(args, ATTEMPTS)
+    results = [(policy, _attempts(evaluator, policy, str(policy.run))) for policy in policies]
     plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
     files = [evaluation_file(policy, chosen.name, given) for given, policy in zip(args.policies, policies, strict=True)]
     for file, pair in zip(files, results, strict=True):
@@ -94,12 +101,12 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
     from atlas.evaluation.results import over_time, over_time_file, print_curve, write_evaluation
     from atlas.runs.checkpoints import load_policy, run_of
 
-    chosen, terms, trials = _prepare(args, ATTEMPTS_OVER_TIME)
+    chosen, terms, evaluator = _prepare(args, ATTEMPTS_OVER_TIME)
     curves = []
     for path, files in kept.items():
         policies = [load_policy(file) for file in files]
         words = f"{path}, {{}} of {len(files)}"
-        pairs = [(p, _attempts(trials, p, words.format(n))) for n, p in enumerate(policies, start=1)]
+        pairs = [(p, _attempts(evaluator, p, words.format(n))) for n, p in enumerate(policies, start=1)]
         curve = over_time(chosen, terms, run_of(path), pairs)
         write_evaluation(over_time_file(run_of(path), chosen.name), curve)
         curves.append(curve)
@@ -126,11 +133,11 @@ def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Evaluat
     return chosen, terms, Evaluator(chosen.problems, terms.attempts, terms.step_limit, terms.greedy, terms.seed)
 
 
-def _attempts(trials: "Evaluator", policy: "Policy", words: str) -> "Attempts":
+def _attempts(evaluator: "Evaluator", policy: "Policy", words: str) -> "Attempts":
     from atlas.runs.display import bar
 
     with bar(words) as progress:
-        return trials.of_student(policy.student, policy.params, progress)
+        return evaluator.of_student(policy.student, policy.params, progress)
 
 
 def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None]":
@@ -148,18 +155,14 @@ def _plan_lengths(chosen: "ProblemSet", step_limit: int) -> "Sequence[int | None
 
 
 def _write_json(args: EvalArgs, content: dict[str, Any]) -> bool:
-    """Write what a machine wants; whether a person is still to be told."""
-    import json
-
+    """Write the JSON if it is asked for; returns whether tables are to be printed as well."""
     from atlas.evaluation.results import write_evaluation
 
-    if args.json is None:
-        return True
-    if str(args.json) == "-":
+    if args.out is not None:
+        write_evaluation(args.out, content)
+    if args.json:
         print(json.dumps(content, ensure_ascii=False))
-        return False
-    write_evaluation(args.json, content)
-    return True
+    return not args.json
 
 
 # `atlas sets`: the sets that policies are compared on.
@@ -197,7 +200,7 @@ class Verify:
     """Check that a set is whole, and whether it is one that results are reported on. The exit code says so."""
 
     set: tyro.conf.Positional[str]
-    """A file, a folder, or the name of a set."""
+    """A file, a folder, SET:NAME, or the name of a set."""
     prove: bool = False
     """Prove every problem again, which takes minutes for large sets."""
     json: bool = False
@@ -250,11 +253,12 @@ def _build(args: Build) -> int:
         hint = nearest(args.name, known) or f"; sets that can be built are {', '.join(known)}"
         raise AtlasError(f"there is no recipe for a set called '{args.name}'{hint}")
     recipe = known[args.name]
+    require_seed(args.seed)
+    require_workers(args.workers)
+    require_file(args.out, ".npz")
     if args.seed != 0 and args.out is None:
         raise AtlasError(f"seed = {args.seed} makes another set than '{args.name}': say with --out where to write it")
     path = recipe.path() if args.out is None else args.out
-    if path.suffix != ".npz":
-        raise AtlasError(f"{path}: a set is written to a .npz file")
     begun = time.monotonic()
     with bar(f"building {args.name}") as progress:
         built = write_set(recipe, path, args.seed, args.workers, progress)

@@ -1,4 +1,4 @@
-"""`atlas lint`: look for mistakes in a set of problems."""
+"""`atlas sample`, `show`, `solve` and `lint`: make problems, look at them, prove them, find mistakes in them."""
 
 import json
 from collections.abc import Sequence
@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.outputs import (
+    require_file,
+    require_film,
+    require_many,
+    require_positive,
+    require_workers,
+    suffix_of,
+)
 from atlas.config import TaskSampler
 from atlas.errors import AtlasError
-from atlas.settings import STEP_LIMIT
+from atlas.settings import STEP_LIMIT, require_seed
+
+SUFFIXES = (".yaml", ".yml", ".npz")
 
 # `atlas sample`: draw problems, or levels alone.
 
@@ -52,6 +62,11 @@ class SampleArgs:
 def sample_command(argv: list[str]) -> int:
     """Draw, write, print."""
     args = tyro.cli(SampleArgs, args=argv, prog="atlas sample")
+    require_seed(args.seed)
+    require_many(args.n, "-n")
+    require_file(args.png, ".png")
+    if args.out is not None and suffix_of(args.out, *SUFFIXES) == ".npz" and args.levels_only:
+        raise AtlasError(f"{args.out}: .npz files hold problems; write levels into a folder")
     from rich.console import Console
 
     from atlas.show.problem import describe, portrait
@@ -71,21 +86,24 @@ def sample_command(argv: list[str]) -> int:
 
 def _draw(args: SampleArgs) -> "Sequence[Subject]":
     from atlas.api import sample, sample_levels
+    from atlas.programs import keep_programs
 
+    keep_programs()
     if args.levels_only:
         return sample_levels(args.n, args.seed, args.rooms)
     return sample(args.n, args.pairing, args.tasks, args.seed, args.rooms, args.solvable)
 
 
 def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
-    from atlas.runs.problem_files import save
-    from atlas.show import media, problem
-
     if args.out is not None and args.out.suffix == ".npz":
         _write_bulk(args, args.out)
     elif args.out is not None:
+        from atlas.runs.problem_files import save
+
         save(list(subjects), args.out)
     if args.png is not None:
+        from atlas.show import media, problem
+
         columns = max(1, round(len(subjects) ** 0.5))
         media.save_picture(media.sheet([problem.small_picture(s) for s in subjects], columns), args.png)
 
@@ -95,8 +113,6 @@ def _write_bulk(args: SampleArgs, path: Path) -> None:
     from atlas.runs.store import save_bulk
     from atlas.settings import to_plain
 
-    if args.levels_only:
-        raise AtlasError(f"{path}: .npz files hold problems; write levels into a folder")
     config = settings(args.pairing, args.tasks, args.rooms, args.solvable)
     drawn_by = {name: part for name, part in to_plain(config).items() if name in ("domain", "tasks", "pairing")}
     save_bulk(sample_batch(config, args.n, args.seed), path, drawn_by, args.seed)
@@ -112,8 +128,8 @@ if TYPE_CHECKING:
 class ShowArgs:
     """Show a problem: its level and its task. Of a set, list the problems, or show the one that is chosen."""
 
-    file: tyro.conf.Positional[Path]
-    """A problem, a set or a level: any file that ATLAS reads."""
+    file: tyro.conf.Positional[str]
+    """A problem, set or level: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -129,6 +145,8 @@ class ShowArgs:
 def show_command(argv: list[str]) -> int:
     """Print, and write pictures where asked."""
     args = tyro.cli(ShowArgs, args=argv, prog="atlas show")
+    require_file(args.png, ".png")
+    require_file(args.svg, ".svg")
     from rich.console import Console
 
     from atlas.show.problem import describe, overview, portrait
@@ -146,20 +164,24 @@ def show_command(argv: list[str]) -> int:
 
 
 def _subjects(args: ShowArgs) -> "list[Subject]":
+    from atlas.runs.display import bar
     from atlas.runs.problem_files import choose, load_any
 
     if args.name is not None or args.index is not None:
         return [choose(args.file, args.name, args.index)]
-    found = load_any(args.file)
+    with bar("reading") as progress:
+        found = load_any(args.file, progress)
     return list(found) if isinstance(found, list) else [found]
 
 
 def _write_pictures(subjects: "list[Subject]", args: ShowArgs) -> None:
+    if not args.png and not args.svg:
+        return
+    if len(subjects) > 1:
+        raise AtlasError(f"{args.file}: holds {len(subjects)} problems; choose one with --name or --index to draw it")
     from atlas.runs.store import write_whole
     from atlas.show import media, problem
 
-    if (args.png or args.svg) and len(subjects) > 1:
-        raise AtlasError(f"{args.file}: holds {len(subjects)} problems; choose one with --name or --index to draw it")
     if args.png:
         media.save_picture(problem.picture(subjects[0]), args.png)
     if args.svg:
@@ -179,14 +201,14 @@ class SolveArgs:
     Of a file or set, or of problems drawn at random (--sampled), which are also put to the paper's cheaper check.
     """
 
-    file: tyro.conf.Positional[Path | None] = None
-    """A problem or a set: any file or folder that ATLAS reads."""
+    file: tyro.conf.Positional[str | None] = None
+    """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
     """Which problem of a set, by number from 0."""
-    gif: Path | None = None
-    """Write the plan of one problem as a film (.gif or .mp4)."""
+    film: Path | None = None
+    """Write the plan of one problem as a film: .gif, or .mp4 (needs the extra `video`)."""
     sampled: int | None = None
     """Draw so many problems instead, and tell which share can be solved."""
     pairing: Literal["independent", "level", "task"] = "independent"
@@ -214,6 +236,12 @@ def solve_command(argv: list[str]) -> int:
     args = tyro.cli(SolveArgs, args=argv, prog="atlas solve")
     if (args.file is None) == (args.sampled is None):
         raise AtlasError("give either a file or set of problems, or --sampled N to draw some")
+    require_film(args.film)
+    require_seed(args.seed)
+    require_workers(args.workers)
+    require_positive(step_limit=args.step_limit, budget=args.budget)
+    if args.sampled is not None:
+        require_many(args.sampled, "--sampled")
     if args.sampled is not None:
         _solve_sampled(args, args.sampled)
     else:
@@ -223,8 +251,10 @@ def solve_command(argv: list[str]) -> int:
 
 def _solve_file(args: SolveArgs) -> None:
     problems = _load(args)
+    if args.film is not None and len(problems) > 1:
+        raise AtlasError(f"{args.file}: holds {len(problems)} problems; choose one with --name or --index to film it")
     solutions = _solve(args, problems, args.polish, bound=True)
-    if args.gif is not None:
+    if args.film is not None:
         _write_film(args, problems, solutions)
     if args.json:
         rows = [_row(problem.name, solution) for problem, solution in zip(problems, solutions, strict=True)]
@@ -234,12 +264,14 @@ def _solve_file(args: SolveArgs) -> None:
 
 
 def _load(args: SolveArgs) -> "list[NamedProblem]":
+    from atlas.runs.display import bar
     from atlas.runs.problem_files import choose, load_any
     from atlas.types import NamedProblem
 
     assert args.file is not None
     chosen = args.name is not None or args.index is not None
-    found: Any = choose(args.file, args.name, args.index) if chosen else load_any(args.file)
+    with bar("reading") as progress:
+        found: Any = choose(args.file, args.name, args.index) if chosen else load_any(args.file, progress)
     problems = found if isinstance(found, list) else [found]
     if not all(isinstance(problem, NamedProblem) for problem in problems):
         raise AtlasError(f"{args.file}: holds a level without a task, so there is nothing to solve")
@@ -248,8 +280,10 @@ def _load(args: SolveArgs) -> "list[NamedProblem]":
 
 def _solve(args: SolveArgs, problems: "Sequence[Problem]", polish: int, bound: bool) -> list[Any]:
     from atlas.domains import surface_for
+    from atlas.programs import keep_programs
     from atlas.runs.display import bar
 
+    keep_programs()
     with bar("solving") as progress:
         return surface_for(problems[0]).solve_many(
             problems, step_limit=args.step_limit, budget=args.budget, polish=polish, bound=bound,
@@ -282,17 +316,16 @@ def _total(solutions: list[Any]) -> dict[str, Any]:
 def _write_film(args: SolveArgs, problems: "list[NamedProblem]", solutions: list[Any]) -> None:
     from atlas.show.media import save_episode
 
-    if len(problems) > 1:
-        raise AtlasError(f"{args.file}: holds {len(problems)} problems; choose one with --name or --index to film it")
     plan = solutions[0].plan
     if plan is None:
         raise AtlasError(f"{problems[0].name} has no plan to film: it is {solutions[0].verdict}: {solutions[0].reason}")
-    assert args.gif is not None
-    save_episode(problems[0], plan, args.gif)
+    assert args.film is not None
+    save_episode(problems[0], plan, args.film)
 
 
 def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from atlas.domains import domain_for
@@ -304,7 +337,7 @@ def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
         table.add_column(heading, overflow="fold", justify="right" if heading == "steps" else "left")
     for problem, s in zip(problems, solutions, strict=True):
         steps = "" if s.plan_length is None else str(s.plan_length)
-        table.add_row(problem.name, f"[{colour[s.verdict]}]{s.verdict}[/]", steps, s.reason)
+        table.add_row(escape(problem.name), f"[{colour[s.verdict]}]{s.verdict}[/]", steps, escape(s.reason))
     console.print(table)
     if len(problems) == 1 and solutions[0].plan:
         console.print(_spell(solutions[0].plan, domain_for(problems[0]).actions))
@@ -389,8 +422,8 @@ class LintArgs:
     code is 1 if there are errors.
     """
 
-    set: tyro.conf.Positional[Path]
-    """A problem or a set: any file or folder that ATLAS reads."""
+    set: tyro.conf.Positional[str]
+    """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or of a hand-made one."""
     step_limit: int = STEP_LIMIT
     """A plan may take so many steps."""
     workers: int = 0
@@ -402,9 +435,13 @@ class LintArgs:
 def lint_command(argv: list[str]) -> int:
     """Look, print, and fail if there are errors."""
     args = tyro.cli(LintArgs, args=argv, prog="atlas lint")
+    require_workers(args.workers)
+    require_positive(step_limit=args.step_limit)
     from atlas.evaluation.lint import lint
+    from atlas.programs import keep_programs
     from atlas.runs.display import bar
 
+    keep_programs()
     with bar("looking") as progress:
         problems, findings = lint(args.set, args.step_limit, args.workers, progress)
     errors = sum(finding.level == "error" for finding in findings)

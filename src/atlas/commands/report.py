@@ -1,4 +1,4 @@
-"""`atlas presets`: what comes in the box."""
+"""`atlas report` and `atlas presets`: one page about runs; the experiments that have a name."""
 
 import json
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tyro
 
+from atlas.commands.outputs import require_file, require_folder
 from atlas.errors import AtlasError
 from atlas.presets import preset, presets
 from atlas.settings import dump, to_plain
@@ -44,14 +45,21 @@ def report_command(argv: list[str]) -> int:
         raise AtlasError("name at least one run folder: atlas report RUN")
     if args.out.suffix not in (".html", ".htm"):
         raise AtlasError(f"{args.out}: the page is HTML, so its name must end in .html")
+    require_file(args.out)
+    require_folder(args.figures)
+    require_folder(args.tables)
+    if not 0 <= args.episodes <= 1000:
+        raise AtlasError(f"--episodes {args.episodes} is not allowed: from 0 to 1000")
     from atlas.reports.figures import save_chart
     from atlas.reports.page import Report, all_charts, page
     from atlas.reports.reading import group_runs, read_runs
     from atlas.reports.tables import save_table
+    from atlas.runs.display import bar
     from atlas.runs.store import write_whole
 
-    report = Report(group_runs(read_runs(args.runs)), args.episodes)
-    write_whole(args.out, page(report))
+    with bar("reading and drawing") as progress:
+        report = Report(group_runs(read_runs(args.runs)), args.episodes)
+        write_whole(args.out, page(report, progress))
     figures = [path for chart in all_charts(report) for path in save_chart(chart, args.figures)] if args.figures else []
     tables = [path for table in report.tables() for path in save_table(table, args.tables)] if args.tables else []
     told = {

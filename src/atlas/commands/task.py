@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
-from atlas.errors import AtlasError
+from atlas.commands.outputs import require_file, require_positive
+from atlas.errors import MOST_LETTERS, AtlasError
 
 if TYPE_CHECKING:
     from atlas.tasks.machine import Task
@@ -55,6 +56,9 @@ class Args:
 def task_command(argv: list[str]) -> int:
     """Print, and write drawings where asked."""
     args = tyro.cli(Args, args=argv, prog="atlas task")
+    require_file(args.svg, ".svg")
+    require_file(args.png, ".png")
+    require_positive(scale=args.scale)
     from atlas.domains import default_name, vocabulary_of
     from atlas.errors import TaskWarning
     from atlas.tasks import formats
@@ -114,7 +118,10 @@ def task_command(argv: list[str]) -> int:
 def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
     path = Path(args.task)
     if args.task == "-":
-        return _from_words(sys.stdin.read(), args.ltlf, vocabulary)
+        try:
+            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args.ltlf, vocabulary)
+        except UnicodeDecodeError:
+            raise AtlasError("the standard input is no text in UTF-8") from None
     try:
         is_file = path.is_file()
     except OSError:  # words can be longer than any file name
@@ -127,7 +134,9 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
         from atlas.runs.problem_files import load_task
 
         return load_task(path)
-    text = path.read_text(encoding="utf-8")
+    from atlas.documents import read_text
+
+    text = read_text(path)
     if path.suffix != ".hoa":
         return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
     from atlas.tasks.formats import from_hoa

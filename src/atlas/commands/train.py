@@ -1,5 +1,6 @@
 """`atlas train` and `atlas resume`: run an experiment, go on with one that was stopped."""
 
+import itertools
 import json
 import sys
 from dataclasses import dataclass, field
@@ -8,11 +9,12 @@ from typing import Annotated, Any, Final
 
 import tyro
 
+from atlas.commands.outputs import require_folder, require_memory
 from atlas.config import Config
 from atlas.errors import AtlasError
-from atlas.presets import preset
+from atlas.presets import config_of
 from atlas.runs.hosts import Hosts, join
-from atlas.settings import load
+from atlas.settings import changed
 from atlas.words import clock, short
 
 DEFAULT: Final = "quick"
@@ -44,6 +46,8 @@ def train_command(argv: list[str]) -> int:
     """Train, then say what came of it."""
     args = parse(argv)
     folder = args.folder or Path("runs") / Path(args.preset).stem
+    require_memory(args.config.least_memory())
+    require_folder(folder)
     with join(args.hosts) as team:
         from atlas.runs.run import train
 
@@ -57,7 +61,13 @@ def train_command(argv: list[str]) -> int:
 def parse(argv: list[str]) -> TrainArgs:
     """Arguments, with the settings of the preset they name as defaults."""
     name = argv[0] if argv and not argv[0].startswith("-") else DEFAULT
-    config = load(Config, name) if name.endswith((".yaml", ".yml")) else preset(name).config
+    config = config_of(name)
+    for section in ("teacher", "domain"):  # another kind has other settings, which the flags are then made from
+        flag = f"--{section}.name"
+        given = [b for a, b in itertools.pairwise(argv) if a == flag]
+        given += [word.removeprefix(f"{flag}=") for word in argv if word.startswith(f"{flag}=")]
+        for kind in given[-1:]:
+            config = changed(config, {section: {"name": kind}})
     args = tyro.cli(
         TrainArgs,
         args=argv,

@@ -18,17 +18,17 @@ class DomainRow:
     settings: str
     """A subclass of `DomainSettings`, importable without JAX."""
     domain: str
-    """Called with the settings it gives a `Domain`: what training needs."""
+    """A callable from settings to a `Domain`: what training needs."""
     vocabulary: str
     """Its `Vocabulary`, importable without JAX."""
     surface: str
-    """Called with nothing it gives a `Surface`: what people need."""
+    """A callable without arguments that gives a `Surface`: what people need."""
     presets: str
     """`dict[str, Preset]`: experiments with a name."""
     sets: str = ""
     """A tuple of named sets (`atlas.evaluation.sets`); the first is where a problem's bare name is looked up."""
     foreign: str = ""
-    """A module that reads other people's files (`atlas.domains.minigrid.authors` says what it needs)."""
+    """A module that reads other people's files; `atlas.domains.minigrid.authors` is an example."""
 
 
 DOMAINS: dict[str, DomainRow] = {

@@ -7,16 +7,15 @@ from typing import Any, Final, Literal
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Progress, silent
-from atlas.runs.problem_files import SUFFIXES, foreign, load
+from atlas.runs.problem_files import SUFFIXES, Progress, foreign, load, locate
 from atlas.settings import STEP_LIMIT
-from atlas.tasks.check import check, equivalent
+from atlas.tasks.check import TooInvolvedError, check, equivalent
 from atlas.tasks.packed import unpack
 from atlas.types import NamedProblem
 
 Kind = Literal["malformed", "unsolvable", "trivial", "duplicate", "task", "unknown", "unreachable"]
 ERRORS: Final = ("malformed", "unsolvable", "trivial", "duplicate")
-"""Kinds that make a set unfit; the others are hints. What is wrong with a task says so itself."""
+"""Kinds that make a set unfit; the others are hints. Findings about tasks (`task`) have a severity of their own."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +30,15 @@ class Finding:
 
 
 def lint(
-    path: Path | str, step_limit: int = STEP_LIMIT, workers: int = 1, progress: Progress = silent
+    path: Path | str, step_limit: int = STEP_LIMIT, workers: int = 1, progress: Progress = lambda done, total: None
 ) -> tuple[list[NamedProblem], list[Finding]]:
     """The problems of a set that can be read, and everything that is wrong with it, problem by problem."""
-    problems, findings = _read(Path(path))
+    place, name = locate(path)
+    problems, findings = _read(place)
+    if name is not None:
+        problems, findings = [one for one in problems if one.name == name], []
+        if not problems:
+            raise AtlasError(f"{place}: no problem is called '{name}'")
     options = {"step_limit": step_limit, "bound": False, "workers": workers, "progress": progress}
     solutions = surface_for(problems[0]).solve_many(problems, **options) if problems else []
     for problem, solution in zip(problems, solutions, strict=True):
@@ -84,13 +88,21 @@ def _look_at(problem: NamedProblem, solution: Any) -> Iterator[Found]:
         yield "unreachable", hint
 
 
+def _same(one: NamedProblem, other: NamedProblem) -> bool:
+    """Whether two tasks in one level mean the same, as far as that can be told in time."""
+    try:
+        return equivalent(unpack(one.task), unpack(other.task), vocabulary_of(name_for(one)))
+    except TooInvolvedError:
+        return False
+
+
 def _duplicates(problems: Sequence[NamedProblem]) -> Iterator[tuple[str, Kind, str]]:
     """Problems with the same level as an earlier one and a task that means the same."""
     by_level: dict[tuple[tuple[str, str], ...], list[NamedProblem]] = {}
     for problem in problems:
         alike = by_level.setdefault(tuple(surface_for(problem).format_level(problem.level).items()), [])
         for earlier in alike:
-            if equivalent(unpack(earlier.task), unpack(problem.task), vocabulary_of(name_for(problem))):
+            if _same(earlier, problem):
                 yield problem.name, "duplicate", f"the same level as {earlier.name}, and a task that means the same"
                 break
         alike.append(problem)

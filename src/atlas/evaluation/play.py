@@ -2,14 +2,14 @@
 
 Attempts stand in a queue, and a fixed number of lanes plays them side by side. A lane whose episode is over takes the
 next attempt at once, so that no lane waits for the slowest. What an attempt draws follows from its problem, its number
-and the time alone: the number of lanes and the company a problem is in play no part. Sizes come from the problems: any
+and the time alone: neither the number of lanes nor the other problems matter. Sizes come from the problems: any
 set fits any policy, whatever it was trained on.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, Protocol, runtime_checkable
 
 import jax
@@ -138,7 +138,10 @@ class Queue(Struct):
     """The first job that no lane has taken yet."""
     finished: Int32[Array, ""]
     solved: Bool[Array, "jobs"]
+    timed_out: Bool[Array, "jobs"]
     steps: Int32[Array, "jobs"]
+    node: Int32[Array, "jobs"]
+    """Where the task stood at the end: a row of its graph, the innermost one of a stack."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +174,9 @@ class Lanes:
             next=jnp.int32(min(lanes, jobs)),
             finished=jnp.int32(0),
             solved=jnp.zeros(jobs, bool),
+            timed_out=jnp.zeros(jobs, bool),
             steps=jnp.zeros(jobs, jnp.int32),
+            node=jnp.zeros(jobs, jnp.int32),
         )
 
     def play(self, known: Any, course: Course, queue: Queue, steps: int) -> Queue:
@@ -201,7 +206,9 @@ class Lanes:
                 memory=memory,
                 finished=queue.finished + jnp.sum(over, dtype=jnp.int32),
                 solved=queue.solved.at[ended].set(step.accepted, mode="drop"),
+                timed_out=queue.timed_out.at[ended].set(step.truncated, mode="drop"),
                 steps=queue.steps.at[ended].set(world.time, mode="drop"),
+                node=queue.node.at[ended].set(jax.vmap(self.world.formalism.nodes)(world.task)[:, 0], mode="drop"),
             ),
             over,
         )
@@ -242,8 +249,12 @@ class Attempts:
 
     solved: np.ndarray
     """`bool[problems, attempts]`"""
+    timed_out: np.ndarray
+    """`bool[problems, attempts]`: the step limit ended it; what was neither solved nor timed out was rejected."""
     steps: np.ndarray
     """`int32[problems, attempts]`: how long each took."""
+    place: np.ndarray
+    """`int32[problems, attempts, 2]`: machine and state of the task where each ended."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +317,8 @@ class Evaluator:
     ) -> Attempts:
         """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
         shape = (len(self.problems), self.attempts)
-        result = Attempts(np.zeros(shape, bool), np.zeros(shape, np.int32))
+        count = partial(np.zeros, dtype=np.int32)
+        result = Attempts(np.zeros(shape, bool), np.zeros(shape, bool), count(shape), count((*shape, 2)))
         done, total = 0, math.prod(shape)
         for batch in self.batches:
             jobs = len(batch.numbers) * self.attempts
@@ -314,8 +326,14 @@ class Evaluator:
             def tell(finished: int, before: int = done) -> None:
                 progress(before + finished, total)
 
-            solved, steps = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
-            result.solved[batch.numbers], result.steps[batch.numbers] = solved, steps
+            queue = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
+            places = np.stack(np.divmod(queue.node, batch.problems.task.target.shape[-2]), -1)
+            for into, found in (
+                (result.solved, queue.solved), (result.timed_out, queue.timed_out),
+                (result.steps, queue.steps), (result.place, places),
+            ):  # fmt: skip
+                rows = np.asarray(found)
+                into[batch.numbers] = rows.reshape(self.attempts, -1, *rows.shape[1:]).swapaxes(0, 1)
             done += jobs
         return result
 
@@ -323,9 +341,7 @@ class Evaluator:
         """What node features are drawn with, and what actions are."""
         return jax.random.split(jax.random.key(self.seed if seed is None else seed))
 
-    def _play(
-        self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _play(self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]) -> Queue:
         jobs = len(batch.numbers) * self.attempts
         lanes = math.ceil(jobs / math.ceil(jobs / self.lanes))  # the last round is as full as the others
         prepare, begin, play = self._functions(actor, batch, lanes)
@@ -335,7 +351,7 @@ class Evaluator:
             tell(finished)
             queue = play(known, course, queue)
         tell(jobs)
-        return tuple(np.asarray(x).reshape(self.attempts, -1).T for x in (queue.solved, queue.steps))  # type: ignore[return-value]
+        return queue
 
     def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
         """The compiled parts, kept for the next policy."""

@@ -1,6 +1,11 @@
-"""An evaluation as people read it in a terminal."""
+"""What `atlas eval` finds out, as plain values, as files (`RUN/evaluations/<set>.json`) and as people read it.
+
+A file holds the set, the result of each run (its problems one by one, and over all), and all runs together. One
+written with `--over-time` holds a point for each policy that a run has kept.
+"""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from atlas.documents import parse_json, read_text
 from atlas.domains import domain_for
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Attempts
@@ -29,15 +35,9 @@ from atlas.evaluation.statistics import (
 )
 from atlas.runs.checkpoints import Policy
 from atlas.runs.store import write_whole
-from atlas.tasks.machine import Task
+from atlas.tasks.machine import Task, machine_name
 from atlas.tasks.packed import unpack
 from atlas.vocabulary import RUNNING
-
-# What `atlas eval` finds out, as plain values, and its files: `RUN/evaluations/<set>.json`.
-#
-# A file holds the set, the result of each run (its problems one by one, and over all), and all runs together. One
-# written
-# with `--over-time` holds a point for each policy that a run has kept.
 
 FOLDER: Final = "evaluations"
 OVER_TIME: Final = "-over-time"
@@ -74,7 +74,8 @@ def evaluation(
 ) -> Plain:
     """All that is known about some runs on a set."""
     about = _about_problems(chosen, plan_lengths)
-    runs = [_of_run(policy, attempts, about) for policy, attempts in results]
+    tasks = [unpack(problem.task) for problem in chosen.problems]
+    runs = [_of_run(policy, attempts, about, tasks) for policy, attempts in results]
     solved = np.stack([attempts.solved for _, attempts in results])
     return {"set": describe_set(chosen, terms), "runs": runs, "together": _together(solved, about, terms)}
 
@@ -103,10 +104,14 @@ def _count_states(task: Task) -> int:
     )
 
 
-def _of_run(policy: Policy, attempts: Attempts, about: list[Plain]) -> Plain:
+def _of_run(policy: Policy, attempts: Attempts, about: list[Plain], tasks: Sequence[Task]) -> Plain:
     solved = attempts.solved
     rates = solved.mean(1)
-    rows = [_of_problem(one, *both) for one, *both in zip(about, solved, attempts.steps, strict=True)]
+    rows = [
+        _of_problem(one, solved[n], attempts.steps[n])
+        | _failures(task, solved[n], attempts.timed_out[n], attempts.place[n])
+        for n, (one, task) in enumerate(zip(about, tasks, strict=True))
+    ]
     curve = cvar(solved) if solved.shape[1] >= ENOUGH else ()
     return {
         "run": str(policy.run),
@@ -133,6 +138,19 @@ def _of_problem(about: Plain, solved: np.ndarray, steps: np.ndarray) -> Plain:
         "low": estimate.low,
         "high": estimate.high,
         "mean_steps": float(steps[solved].mean()) if solved.any() else None,
+    }
+
+
+def _failures(task: Task, solved: np.ndarray, timed_out: np.ndarray, places: np.ndarray) -> Plain:
+    """How many attempts were rejected, how many ran out of time, and in which states of the task the latter stood."""
+    stood = Counter(
+        ("" if task.is_flat else f"{machine_name(m)}:") + task.machines[m].name(u)
+        for m, u in places[timed_out].tolist()
+    )
+    return {
+        "rejected": int((~solved & ~timed_out).sum()),
+        "timed_out": int(timed_out.sum()),
+        "stalled": dict(stood.most_common()),
     }
 
 
@@ -213,11 +231,22 @@ def write_evaluation(path: Path, content: Plain) -> None:
 def read_evaluation(path: Path) -> Plain:
     """Read one back, of either kind."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_text(path))
     except (ValueError, OSError) as error:
         raise AtlasError(f"{path}: not a readable evaluation ({error})") from None
     if not isinstance(content, dict) or "set" not in content or not (content.get("runs") or content.get("points")):
         raise AtlasError(f"{path}: not an evaluation")
+    try:
+        rows = [row for run in content.get("runs", ()) for row in run.get("problems") or ()]
+        sound = all(isinstance(row["name"], str) and 0 <= row["rate"] <= 1 for row in rows)
+        sound &= all(isinstance(tag, str) for row in rows for tag in row.get("tags", ()))
+        sound &= (
+            all(point["steps"] >= 0 for point in content.get("points", ())) and content["set"].get("attempts", 1) > 0
+        )
+    except (AttributeError, KeyError, TypeError):
+        sound = False
+    if not sound:
+        raise AtlasError(f"{path}: not an evaluation: something in it is missing or of the wrong kind")
     return content
 
 

@@ -1,13 +1,11 @@
-"""Sets of problems to put policies to: drawn and certified by a recipe, held out by a run, or read from files.
+"""Sets of problems to put policies to: drawn and certified by a recipe, or read from files.
 
 A drawn problem is kept only if the prover finds a plan that the world accepts, and never if its first label completes
 it. Which problems are kept follows from the order in which they were drawn, so neither the number of processes nor the
 machine matters.
 """
 
-import contextlib
 import hashlib
-import json
 import sys
 import zlib
 from collections import Counter
@@ -20,17 +18,13 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from atlas.build import Parts, parts
-from atlas.config import Config, PairingConfig
+from atlas.config import Config
 from atlas.domains import DOMAINS, find, surface_of
 from atlas.errors import AtlasError, nearest
-from atlas.evaluation.play import Evaluator
-from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
-from atlas.settings import STEP_LIMIT, to_plain
+from atlas.settings import STEP_LIMIT
 from atlas.tasks.machine import content_hash
 from atlas.tasks.packed import tables, unpack
-from atlas.tasks.rewards import count_paths
 from atlas.types import NamedProblem, Problem
 
 Progress = Callable[[int, int], None]
@@ -184,6 +178,8 @@ def recipes() -> dict[str, Recipe]:
 def build(recipe: Recipe, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
     """Draw a set; none of its problems are the same. More than one worker (0: one a core) starts other processes."""
     surface = surface_of(recipe.config.domain.name)
+    from atlas.build import parts  # a name can be looked up without it
+
     made = parts(recipe.config)
     sample = jax.jit(lambda key: made.sample(key, DRAWN))
 
@@ -226,149 +222,6 @@ def write_set(recipe: Recipe, path: Path, seed: int = 0, workers: int = 0, progr
     return built
 
 
-# Held-out problems: a run is examined on them and never trains on them
-
-SEED: Final = 0x5EED
-"""Held-out problems are the same for every seed of a run."""
-PER_SIZE: Final = 128
-"""Problems for each value of the domain's stratum (in Minigrid, each number of rooms)."""
-HELD_OUT_DRAWN: Final = 1024
-"""Problems drawn at a time."""
-ROUNDS: Final = 6
-"""How often they are drawn while some kind is still wanted."""
-PATIENCE: Final = 4
-"""Draws after which what was not found is replaced by other lengths."""
-EFFORT: Final = 100
-"""Nodes searched for a plan: problems that need more are left out."""
-LENGTH: Final = "length_"
-
-Kind = tuple[int, int]
-"""The value of the stratum, and the length of the task."""
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Problems of a run's own kind, as many of each stratum and, within it, of each length as can be found."""
-
-    problems: Problem
-    stratum: str
-    """What the domain's levels are told apart by."""
-    values: np.ndarray
-    """Of the stratum, for each problem."""
-    lengths: np.ndarray
-    """Labels on the shortest way to acceptance."""
-    step_limit: int
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-
-def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
-    """Draw problems and prove them until there are enough of each kind, or time is better spent otherwise."""
-    made = parts(replace(config, pairing=PairingConfig(how="level")))
-    domain, tasks, limit = made.world.domain, config.tasks, config.domain.step_limit
-    stratum, values = domain.strata
-    longest = tasks.max_length if tasks.sampler == "sequential" else tasks.states - 1
-    lengths = range(tasks.min_length if tasks.sampler == "sequential" else 1, longest + 1)
-    shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
-    wanted = Counter({(value, length): shares[length] for value in values for length in lengths})
-
-    @jax.jit
-    def draw(key: Any) -> tuple[Problem, Any, Any]:
-        drawn = made.sample(key, HELD_OUT_DRAWN)
-        shortest = jax.vmap(lambda task: count_paths(task).shortest)(drawn.task)
-        return drawn, jax.vmap(lambda level: domain.measure(level)[stratum])(drawn.level), shortest
-
-    def prove(problems: list[Problem]) -> list[Plan | None]:
-        solutions = surface_of(config.domain.name).solve_many(problems, step_limit=limit, budget=EFFORT, bound=False)
-        return [solution.plan for solution in solutions]
-
-    found: list[tuple[Kind, Problem, Plan]] = []
-    for number in range(ROUNDS):
-        if number == PATIENCE:
-            wanted = _rather(wanted)
-        drawn, strata, shortest = jax.device_get(draw(jax.random.fold_in(jax.random.key(SEED), number)))
-        kinds = list(zip(strata.tolist(), np.minimum(shortest, longest).tolist(), strict=True))
-        found += certified(drawn, kinds, wanted, prove)
-        if wanted.total() == 0:
-            break
-    if not found:
-        raise AtlasError(f"no problem of this kind was found that can be solved in domain.step_limit = {limit} steps")
-    found.sort(key=lambda one: one[0])
-    of_stratum, of_length = np.array([kind for kind, _, _ in found]).T
-    return HeldOut(joined([problem for _, problem, _ in found]), stratum, of_stratum, of_length, limit)
-
-
-def _rather(wanted: Counter[Kind]) -> Counter[Kind]:
-    """Other lengths in place of those that cannot be found, so that there are as many problems of each stratum."""
-    instead: Counter[Kind] = Counter()
-    for value in {value for value, _ in wanted}:
-        missing = sum(count for kind, count in wanted.items() if kind[0] == value)
-        found = [kind for kind, count in wanted.items() if kind[0] == value and count == 0]
-        instead.update({kind: len(range(place, missing, len(found))) for place, kind in enumerate(found)})
-    return instead
-
-
-class Exam:
-    """A held-out set and the evaluator that plays it."""
-
-    def __init__(self, made: Parts, chosen: HeldOut, attempts: int = 1) -> None:
-        self.student, self.chosen = made.student, chosen
-        problems = list(one_by_one(chosen.problems))
-        self.evaluator = Evaluator(problems, attempts, chosen.step_limit, lanes=len(problems))
-
-    def rates(self, params: Any, number: int) -> SolveRates:
-        """Solve rates over all problems and by stratum. `number` is the seed of this exam."""
-        solved = self.evaluator.of_student(self.student, params, seed=number).solved.mean(axis=1)
-        values = self.chosen.values
-        each = {int(value): float(solved[values == value].mean()) for value in np.unique(values)}
-        return SolveRates(float(solved.mean()), {self.chosen.stratum: each})
-
-
-def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
-    """The held-out problems of a run: its own file, else from the cache, else drawn and proven. Its file is there
-    afterwards."""
-    with contextlib.suppress(AtlasError, OSError):
-        return read(path, config)
-    what = {**_settings(config), "per_size": per_size, "seed": SEED, "version": version("atlas-ued")}
-    name = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=12).hexdigest()
-    cached = cache_folder() / "held-out" / f"{name}.npz"
-    chosen = None
-    with contextlib.suppress(AtlasError, OSError):
-        chosen = read(cached, config)
-    if chosen is None:
-        chosen = held_out(config, per_size)
-        with contextlib.suppress(OSError):  # a cache that cannot be written is no reason not to train
-            write(cached, chosen, config)
-    write(path, chosen, config)
-    return chosen
-
-
-def _settings(config: Config) -> dict[str, Any]:
-    return {"domain": to_plain(config.domain), "tasks": to_plain(config.tasks), "gamma": config.student.ppo.gamma}
-
-
-def write(path: Path, chosen: HeldOut, config: Config) -> None:
-    """Keep a set, its problems named and tagged by kind."""
-    kinds, stratum = list(zip(chosen.values.tolist(), chosen.lengths.tolist(), strict=True)), chosen.stratum
-    names = [f"{stratum}-{value}-length-{length}-{number:03d}" for number, (value, length) in enumerate(kinds)]
-    tags = [(f"{stratum}_{value}", f"{LENGTH}{length}") for value, length in kinds]
-    save_bulk(chosen.problems, path, _settings(config), SEED, names, tags)
-
-
-def read(path: Path, config: Config) -> HeldOut:
-    """A set that was kept. One of other settings is refused."""
-    kept = load_bulk(path)
-    if kept.settings != json.loads(json.dumps(_settings(config))):
-        raise AtlasError(f"{path}: these problems were drawn with other settings")
-
-    def numbers(prefix: str) -> np.ndarray:
-        return np.array([int(tag.removeprefix(prefix)) for tags in kept.tags for tag in tags if tag.startswith(prefix)])
-
-    stratum = find(DOMAINS[config.domain.name].domain)(config.domain).strata[0]
-    return HeldOut(kept.problems, stratum, numbers(f"{stratum}_"), numbers(LENGTH), config.domain.step_limit)
-
-
 # Any set, by name or path
 
 
@@ -395,7 +248,16 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
     """
     known = named_sets().get(given)
     if known is None:
-        path = Path(given)
+        path, before, name = Path(given), *given.rpartition(":")[::2]
+        if not path.exists() and before:
+            whole = open_set(before, skip_bad, progress)
+            names = [problem.name for problem in whole.problems]
+            if name not in names:
+                raise AtlasError(f"{before}: no problem is called '{name}'{nearest(name, names)}")
+            place = names.index(name)
+            one = [whole.problems[place]]
+            plans = None if whole.plan_lengths is None else [whole.plan_lengths[place]]
+            return replace(whole, name=name, problems=one, fingerprint=fingerprint(one), plan_lengths=plans)
         if not path.exists():
             raise _no_set(given)
         return _read(path.resolve().stem, path, skip_bad)
@@ -423,33 +285,19 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
     if path.suffix == ".npz":
         bulk = load_bulk(path)
         about = bulk.settings if isinstance(bulk.settings, dict) else {}
-        limit = about.get("step_limit") or about.get("domain", {}).get("step_limit", STEP_LIMIT)
+        domain, plans = about.get("domain"), about.get("plan_lengths")
+        limit = about.get("step_limit") or (domain.get("step_limit") if isinstance(domain, dict) else None)
+        if plans is not None and (not isinstance(plans, list) or len(plans) != len(bulk)):
+            raise AtlasError(f"{path}: plan_lengths must be a list with a number for each problem")
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise AtlasError(f"{path}: step_limit must be a whole number from 1 on")
         content = fingerprint(one_by_one(bulk.problems))
-        return ProblemSet(name, path, named(bulk, str(path)), content, about.get("plan_lengths"), limit, [])
+        return ProblemSet(name, path, named(bulk, str(path)), content, plans, limit or STEP_LIMIT, [])
     bad: list[str] = []
     problems = load(path, bad)
     if bad and not skip_bad:
         raise AtlasError(f"{bad[0]}\n(--skip-bad goes on without what cannot be read)")
     return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)
-
-
-def find_problem(words: str) -> NamedProblem:
-    """The problem that is meant: `FILE`, `SET:NAME` (its path, or `hand` and the like), or `NAME`."""
-    from atlas.runs.problem_files import choose
-
-    path = Path(words)
-    set_words, _, name = words.rpartition(":")
-    if path.exists():
-        found = choose(path)
-    elif set_words:
-        found = choose(find_set(set_words), name)
-    elif path.suffix or len(path.parts) > 1:
-        raise AtlasError(f"{words} does not exist")
-    else:
-        found = choose(find_set(next(iter(named_sets()))), name)
-    if not isinstance(found, NamedProblem):
-        raise AtlasError(f"{words}: holds a level without a task, and a policy needs one")
-    return found
 
 
 def find_set(words: str) -> Path:

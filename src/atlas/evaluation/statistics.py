@@ -136,8 +136,7 @@ def bootstrap(
 def worst(ranking: np.ndarray, rates: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray:
     """`float[alphas]`: the mean rate of the problems that rank lowest, alpha per cent of them.
 
-    Problems that rank the same share what is left of the share, so no order among them matters; the last problem may
-    count in part.
+    Where some problems of equal rank are more than are needed, all of them count, in equal part.
     """
     order = np.argsort(ranking, kind="stable")
     _, group = np.unique(ranking[order], return_inverse=True)

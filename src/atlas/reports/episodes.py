@@ -27,6 +27,8 @@ from atlas.types import Level, NamedProblem, Problem
 TRIES: Final = 5
 """Attempts to find an episode that is typical of the problem's rate."""
 MOST_GROUPS: Final = 3
+LEGEND: Final = 22
+"""Pixels of a picture in the legend."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +146,8 @@ def _html(shown: Shown) -> str:
     return (
         f'<article class="player"><h4>{escape(shown.problem.name)}</h4>'
         f'<p class="dim">{escape(shown.words)}; this episode: {escape(end)}</p>{task_words(shown.problem)}'
-        f'<div class="stage"><div class="paper level">{level_svg(start, 300)}</div><div class="thoughts"></div></div>'
-        f'<div class="paper machine">{machines}</div><div class="controls"></div>'
+        f'<div class="stage"><div class="level">{level_svg(start, 300)}</div><div class="thoughts"></div></div>'
+        f'<div class="machine">{machines}</div><div class="controls"></div>'
         f'<script type="application/json">{_script(film(shown.watched, places))}</script></article>\n'
     )
 
@@ -200,7 +202,18 @@ def level_svg(level: Level, width: int = 228) -> str:
 def task_svg(problem: Problem, current: Node | None = None) -> str:
     """The machine of a problem; the current state is lit."""
     sign, vocabulary = surface_for(problem).sign, vocabulary_of(name_for(problem))
-    return canvas.svg(task_drawing(unpack(problem.task), vocabulary, sign, current), part_of_page=True)
+    drawing = task_drawing(unpack(problem.task), vocabulary, sign, current)
+    return canvas.svg(canvas.themed(drawing), part_of_page=True)
+
+
+def legend(domains: Iterable[str]) -> str:
+    """What the small pictures mean, to be opened."""
+    items = [item for name in sorted(set(domains)) for item in surface_of(name).legend()]
+    cells = "".join(
+        f"<span>{canvas.svg(canvas.themed(picture), LEGEND, part_of_page=True)}{escape(words)}</span>"
+        for picture, words in items
+    )
+    return f'<details class="legend"><summary>What the pictures mean</summary><div>{cells}</div></details>'
 
 
 def task_words(problem: Problem) -> str:

@@ -1,9 +1,9 @@
-"""Charts of what the teachers replayed: how large, how many solvable, how they were made, which were solved."""
+"""Charts of learning, diagnostics and curriculum: curves with bands over seeds, bars, shares."""
 
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -51,15 +51,31 @@ def at(*keys: str) -> Value:
     return value
 
 
-def curve(group: Group, value: Value) -> Curve | None:
-    """A number over env steps; None if no run has it."""
-    return join([line for run in group.runs if (line := points(run.records, value)) is not None])
+@dataclass(frozen=True)
+class Axis:
+    """What a curve runs over."""
+
+    key: str
+    """In the records."""
+    title: str
+    unit: float = 1.0
+    """As the record counts it."""
 
 
-def points(records: Sequence[Plain], value: Value, x: str = "steps") -> tuple[np.ndarray, np.ndarray] | None:
+STEPS: Final = Axis("steps", "env steps")
+AXES: Final = (STEPS, Axis("seconds", "minutes", 60.0), Axis("trained", "updates"))
+"""Env steps compare with papers, minutes with patience, updates (rollouts that were trained on) with optimisers."""
+
+
+def curve(group: Group, value: Value, axis: Axis = STEPS) -> Curve | None:
+    """A number over the course of training; None if no run has it."""
+    return join([line for run in group.runs if (line := points(run.records, value, axis)) is not None])
+
+
+def points(records: Sequence[Plain], value: Value, axis: Axis = STEPS) -> tuple[np.ndarray, np.ndarray] | None:
     """Where the number is known, and the number there."""
-    pairs = [(record[x], value(record)) for record in records]
-    known = [(float(at), float(number)) for at, number in pairs if _is_number(number)]
+    pairs: list[tuple[Any, Any]] = [(record.get(axis.key), value(record)) for record in records]
+    known = [(float(at) / axis.unit, float(number)) for at, number in pairs if _is_number(at) and _is_number(number)]
     if not known:
         return None
     steps, numbers = np.array(known).T
@@ -128,6 +144,8 @@ class Chart:
     caption: str
     draw: Draw
     height: float = 2.9
+    axis: str = ""
+    """Which of the axes it has, if it is there for each of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +178,7 @@ def drawn(chart: Chart, theme: Theme, formats: Sequence[str]) -> list[bytes]:
     style: Any = {
         "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 9.5, "axes.titleweight": "bold",
         "axes.titlelocation": "left", "svg.fonttype": "none", "svg.hashsalt": chart.name, "pdf.fonttype": 42,
-        "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
+        "text.parse_math": False, "text.color": theme.ink, "axes.labelcolor": theme.ink, "axes.edgecolor": theme.grid,
         "xtick.color": theme.ink, "ytick.color": theme.ink, "grid.color": theme.grid,
         "axes.facecolor": theme.ground, "figure.facecolor": theme.ground,
         "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
@@ -185,8 +203,8 @@ def _legend(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, handlelength=1.4)
 
 
-def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None) -> Draw:
-    """Lines with bands over env steps."""
+def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None, axis: Axis = STEPS) -> Draw:
+    """Lines with bands over the course of training."""
 
     def draw(axes: Axes) -> None:
         for number, line in enumerate(series):
@@ -195,7 +213,7 @@ def lines(series: Sequence[Line], form: Format = "number", floor: float | None =
             axes.plot(x, line.curve.mean, style, color=ink, label=line.label, marker="o" if len(x) < 3 else "", ms=4)
             if np.any(line.curve.high > line.curve.low):
                 axes.fill_between(x, line.curve.low, line.curve.high, color=ink, alpha=0.18, linewidth=0)
-        _over_steps(axes)
+        _horizontal(axes, axis)
         _vertical(axes, form, floor)
 
     return draw
@@ -214,7 +232,7 @@ def areas(labels: Sequence[str], x: np.ndarray, heights: np.ndarray, form: Forma
             for label, height, start, ink in zip(labels, heights, below, inks, strict=True):
                 axes.bar([short(x[0])], height, bottom=start, label=label, color=ink, width=0.4)
         if len(x) > 1:
-            _over_steps(axes)
+            _horizontal(axes, STEPS)
         _vertical(axes, form, 0.0)
 
     return draw
@@ -263,10 +281,27 @@ def dots(groups: Sequence[str], rows: Sequence[str], values: np.ndarray, low: np
     return draw
 
 
-def _over_steps(axes: Axes) -> None:
-    axes.set_xlabel("env steps")
+def _horizontal(axes: Axes, axis: Axis) -> None:
+    axes.set_xlabel(axis.title)
     axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda steps, _: short(steps) if steps else "0"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short(x)))
+
+
+def stacked(groups: Sequence[str], parts: dict[str, str], values: np.ndarray) -> Draw:
+    """A bar of shares for each group; `values[groups, parts]`, parts with their colours."""
+
+    def draw(axes: Axes) -> None:
+        left = np.zeros(len(groups))
+        for (part, ink), share in zip(parts.items(), values.T, strict=True):
+            axes.barh(range(len(groups)), share, 0.6, left=left, color=ink, label=part)
+            left = left + share
+        axes.set_yticks(range(len(groups)), groups)
+        axes.set_ylim(len(groups) - 0.5, -0.5)
+        axes.set_xlim(0, 1)
+        axes.grid(axis="y", visible=False)
+        axes.xaxis.set_major_formatter(FuncFormatter(_per_cent))
+
+    return draw
 
 
 def _vertical(axes: Axes, form: Format, floor: float | None) -> None:
@@ -332,29 +367,36 @@ LOSSES: Final[dict[str, tuple[str, str, Format]]] = {
 """Name in the records -> title, caption, form."""
 
 
-def compared(groups: Sequence[Group], *path: str) -> list[Line]:
+def compared(groups: Sequence[Group], *path: str, axis: Axis = STEPS) -> list[Line]:
     """One line a group, of the number under a path of keys."""
-    found = ((number, group, curve(group, at(*path))) for number, group in enumerate(groups))
+    found = ((number, group, curve(group, at(*path), axis)) for number, group in enumerate(groups))
     return [Line(group.name, line, ink=number) for number, group, line in found if line is not None]
 
 
 def held_out(groups: Sequence[Group]) -> Iterator[Chart]:
-    """Solve rates on problems of a run's own kind that it never trains on: of all, and by stratum."""
+    """Solve rates on problems of a run's own kind that it never trains on: of all, and by stratum; over every axis."""
+    for axis in AXES:
+        suffix = "" if axis is STEPS else f"-over-{axis.title}"
+        for chart in _held_out(groups, axis):
+            yield replace(chart, name=chart.name + suffix, axis=axis.title)
+
+
+def _held_out(groups: Sequence[Group], axis: Axis) -> Iterator[Chart]:
     limits = sorted({group.config.domain.step_limit for group in groups})
     within = f"within {' or '.join(map(str, limits))} steps"
     words = f"Share of held-out problems solved {within}."
     strata = sorted({key for group in groups for key in keys(group, "held_out") if key != "all"}, key=_value)
     if len(groups) == 1:
-        series = [Line(_told(key), line) for key in strata if (line := curve(groups[0], at("held_out", key)))]
-        everything = curve(groups[0], at("held_out", "all"))
+        series = [Line(_told(key), line) for key in strata if (line := curve(groups[0], at("held_out", key), axis))]
+        everything = curve(groups[0], at("held_out", "all"), axis)
         series += [Line("all", everything, dashed=True, ink=7)] if everything else []
         if series:
-            yield Chart("held-out", "Held-out problems", words, lines(series, "share", 0.0))
+            yield Chart("held-out", "Held-out problems", words, lines(series, "share", 0.0, axis))
         return
     for key in ("all", *(strata if len(strata) > 1 else ())):
-        if series := compared(groups, "held_out", key):
+        if series := compared(groups, "held_out", key, axis=axis):
             title = "Held-out problems" + (f", {_told(key)}" if key != "all" else "")
-            yield Chart(f"held-out-{key.replace('_', '-')}", title, words, lines(series, "share", 0.0))
+            yield Chart(f"held-out-{key.replace('_', '-')}", title, words, lines(series, "share", 0.0, axis))
 
 
 def _value(key: str) -> int:

@@ -1,5 +1,5 @@
 "use strict";
-// Tables that sort when their heads are pressed, a switch between dark and light, and players of episodes.
+// Tables that sort when their heads are pressed, curves over another axis, a switch between dark and light, and players of episodes.
 
 for (const table of document.querySelectorAll("table.sortable")) {
   const heads = [...table.tHead.rows[0].cells];
@@ -24,6 +24,19 @@ for (const field of document.querySelectorAll("input.filter")) {
     const wanted = field.value.toLowerCase().split(/\s+/);
     for (const row of rows) row.hidden = !wanted.every((word) => row.textContent.toLowerCase().includes(word));
   });
+}
+
+for (const section of document.querySelectorAll("section")) {
+  const switches = [...section.querySelectorAll(".axes button")];
+  const choose = (axis) => {
+    for (const figure of section.querySelectorAll("figure[data-axis]"))
+      figure.classList.toggle("other", figure.dataset.axis !== "" && figure.dataset.axis !== axis);
+    for (const one of switches) one.setAttribute("aria-pressed", String(one.dataset.axis === axis));
+  };
+  if (!switches.length) continue;
+  switches[0].parentElement.hidden = false;
+  for (const one of switches) one.addEventListener("click", () => choose(one.dataset.axis));
+  choose(switches[0].dataset.axis);
 }
 
 const theme = document.querySelector("nav button");

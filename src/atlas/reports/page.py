@@ -1,19 +1,19 @@
-"""The page: sections in order, each from files alone; what is missing is said with the command that provides it."""
+"""The page about runs: sections in order, each from files alone; what is missing is said with its command."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeVar
 
 import jax
 import numpy as np
 
 from atlas.domains import domain_of
-from atlas.errors import AtlasError
+from atlas.errors import printable
 from atlas.reports import figures, results
-from atlas.reports.episodes import episodes, level_svg, sprite, task_svg, task_words
-from atlas.reports.figures import Chart, inline_svg
+from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
+from atlas.reports.figures import Chart, at, inline_svg, points
 from atlas.reports.reading import Group, Plain, Run, nearest_preset
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, to_html
@@ -23,9 +23,6 @@ from atlas.settings import dump
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
 from atlas.words import clock, short
-
-# Problems on the page: levels whose cells are drawn once for all of them, and machines.
-
 
 # A gallery of generated problems through time: what the teacher replayed, and where it came from.
 
@@ -52,7 +49,7 @@ def _of_run(group: Group, run: Run, moments: int, named: bool, notes: list[str])
         path = run.snapshots[number]
         try:
             rows.append(_moment(load_bulk(path)))
-        except (AtlasError, OSError, KeyError, TypeError) as error:
+        except Exception as error:
             notes.append(f"{path} could not be shown ({error})")
     title = f"<h3>{escape(group.name)}</h3>" if named else ""
     return title + "".join(rows)
@@ -73,8 +70,8 @@ def _one(problems: Problem, number: int) -> Problem:
 
 def _card(problem: Problem, fact: Plain) -> str:
     return (
-        f'<article class="card"><div class="paper level">{level_svg(problem.level)}</div>'
-        f'<div class="paper machine">{task_svg(problem)}</div>'
+        f'<article class="card"><div class="level">{level_svg(problem.level)}</div>'
+        f'<div class="machine">{task_svg(problem)}</div>'
         f"{task_words(problem)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
     )
 
@@ -94,8 +91,9 @@ def _lineage(fact: Plain) -> str:
     return f"<details><summary>{escape(title)}</summary><ol>{edits}</ol></details>"
 
 
-# The page: sections in order, each from files alone; what is missing is said with the command that provides it.
+# The sections
 
+Made = TypeVar("Made")
 MOST_ROWS: Final = 300
 """Rows of a table on the page; files have all of them."""
 
@@ -109,6 +107,8 @@ class Report:
     sets: list[Evaluated] = field(init=False)
     missing: list[str] = field(default_factory=list)
     """Sentences about what is left out, and why."""
+    trouble: str = field(init=False, default="")
+    """About the part that failed last."""
 
     def __post_init__(self) -> None:
         self.sets = evaluated(self.groups)
@@ -117,18 +117,31 @@ class Report:
     def runs(self) -> list[Run]:
         return [run for group in self.groups for run in group.runs]
 
-    def charts(self) -> dict[str, list[Chart]]:
+    def charts(self) -> dict[str, Callable[[], list[Chart]]]:
         """All figures by section."""
         return {
-            "learning": [*figures.held_out(self.groups), *figures.over_time(self.groups)],
-            "evaluation": [chart for one in self.sets for chart in results.charts(one)],
-            "curriculum": figures.charts(self.groups),
-            "losses": [*figures.diagnostics(self.groups)],
+            "learning": lambda: [*figures.held_out(self.groups), *figures.over_time(self.groups)],
+            "evaluation": lambda: [chart for one in self.sets for chart in results.charts(one)],
+            "curriculum": lambda: [*figures.charts(self.groups)],
+            "losses": lambda: [*figures.diagnostics(self.groups)],
         }
 
     def tables(self) -> list[Table]:
-        """All tables."""
-        return [run_table(self.groups), *(table for one in self.sets for table in results.tables(one))]
+        """All tables that can be made."""
+        parts: list[Callable[[], list[Table]]] = [
+            lambda: [run_table(self.groups)],
+            lambda: [table for one in self.sets for table in results.tables(one)],
+        ]
+        return [table for part in parts for table in self.attempt(part) or ()]
+
+    def attempt(self, make: Callable[[], Made]) -> Made | None:
+        """A part of the report; None, and a sentence about it, where the files of the runs hold what nobody foresaw."""
+        try:
+            return make()
+        except Exception as error:
+            self.trouble = printable(f"A part is left out: some file of the runs cannot be used ({error!r}).")
+            self.missing += [self.trouble] if self.trouble not in self.missing else []
+            return None
 
 
 def run_table(groups: Sequence[Group]) -> Table:
@@ -141,13 +154,13 @@ def run_table(groups: Sequence[Group]) -> Table:
 
 def _run_row(group: Group, run: Run) -> tuple[Cell, ...]:
     config, last = run.config, run.last
-    held_out = next((r["held_out"]["all"] for r in reversed(run.records) if "held_out" in r), None)
+    held_out = _held_out_rates(run)
     values = " ".join(map(str, domain_of(config.domain).strata[1]))
     hours = round(last["seconds"] / 3600, 3) if "seconds" in last else None
     return (
         run.name, preset_words(group), config.plan.title, config.run.seed, config.pairing.how, values,
         config.tasks.sampler, config.domain.step_limit, config.run.num_envs, last.get("steps"), hours,
-        None if held_out is None else Number(float(held_out)),
+        Number(held_out[-1]) if held_out else None,
     )  # fmt: skip
 
 
@@ -159,20 +172,24 @@ def preset_words(group: Group) -> str:
     return name if not changed else f"{name} + {len(changed)} change{'s' * (len(changed) > 1)}"
 
 
-def page(report: Report) -> str:
+def page(report: Report, progress: Callable[[int, int], None] = lambda done, total: None) -> str:
     """The whole page. What had to be left out is noted in the report."""
     drawn = report.charts()
-    tables = report.tables()
-    sections = [
-        ("runs", "Runs", _runs(report, tables[0])),
-        ("learning", "Learning", _learning(report, drawn["learning"])),
-        ("evaluation", "Evaluation", _evaluation(report, drawn["evaluation"], tables[1:])),
-        ("episodes", "Episodes", _episodes(report)),
-        ("curriculum", "Curriculum", _curriculum(report, drawn["curriculum"])),
-        ("gallery", "Gallery", _gallery(report)),
-        ("losses", "Losses and diagnostics", _losses(report, drawn["losses"])),
-        ("settings", "Settings", _settings(report.groups)),
+    parts: list[tuple[str, str, Callable[[], str]]] = [
+        ("runs", "Runs", lambda: _runs(report, run_table(report.groups))),
+        ("learning", "Learning", lambda: _learning(report, drawn["learning"]())),
+        ("evaluation", "Evaluation", lambda: _evaluation(report, drawn["evaluation"]())),
+        ("episodes", "Episodes", lambda: _episodes(report)),
+        ("curriculum", "Curriculum", lambda: _curriculum(report, drawn["curriculum"]())),
+        ("gallery", "Gallery", lambda: _gallery(report)),
+        ("losses", "Losses and diagnostics", lambda: _losses(report, drawn["losses"]())),
+        ("settings", "Settings", lambda: _settings(report.groups)),
     ]
+    sections = []
+    for number, (key, title, make) in enumerate(parts):
+        progress(number, len(parts))
+        content = report.attempt(make)
+        sections.append((key, title, _missing(report.trouble) if content is None else content))
     return _document(report, sections)
 
 
@@ -185,10 +202,39 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{shapes}\n"
-        f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p></header>'
+        f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p>'
+        f"{_headline(report)}</header>"
         f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
     )
+
+
+def _headline(report: Report) -> str:
+    """What came of it, in a few large numbers: held-out problems before and after, and the mean on every set."""
+    several = len(report.groups) > 1
+    items = []
+    for group in report.groups:
+        whose = f"{group.name}, " if several else ""
+        both = [(rates[0], rates[-1]) for run in group.runs if (rates := _held_out_rates(run))]
+        if both:
+            before, after = np.mean(both, axis=0)
+            items.append((f"{_per_cent(before)} → {_per_cent(after)}", f"{whose}held-out problems, first to last"))
+    for one in report.sets:
+        for result in one.results:
+            whose = f"{result.group.name}, " if several else ""
+            items.append((_per_cent(result.aggregates["mean"].value), f"{whose}{one.name}, mean solve rate"))
+    shown = "".join(f"<div><b>{value}</b><span>{escape(words)}</span></div>" for value, words in items)
+    return f'<div class="headline">{shown}</div>' if items else ""
+
+
+def _held_out_rates(run: Run) -> list[float]:
+    """The rates on held-out problems over the course of a run."""
+    found = points(run.records, at("held_out", "all"))
+    return [] if found is None else found[1].tolist()
+
+
+def _per_cent(rate: float) -> str:
+    return f"{100 * rate:.0f} %"
 
 
 def _asset(name: str) -> str:
@@ -196,15 +242,25 @@ def _asset(name: str) -> str:
 
 
 def _charts(charts: Iterable[Chart]) -> str:
+    charts = list(charts)
+    axes = dict.fromkeys(chart.axis for chart in charts if chart.axis)
     figures = "".join(
-        f"<figure>{inline_svg(chart)}<figcaption>{escape(chart.caption)}</figcaption></figure>\n" for chart in charts
+        f'<figure data-axis="{chart.axis}">{inline_svg(chart)}'
+        f"<figcaption>{escape(chart.caption)}</figcaption></figure>\n"
+        for chart in charts
     )
-    return f'<div class="charts">{figures}</div>' if figures else ""
+    switch = "".join(f'<button type="button" data-axis="{axis}">{axis}</button>' for axis in axes)
+    switch = f'<p class="axes" hidden>over {switch}</p>' if len(axes) > 1 else ""
+    return f'{switch}<div class="charts">{figures}</div>' if figures else ""
 
 
 def _absent(report: Report, sentence: str) -> str:
     """A sentence in place of a part; commands in it stand between backquotes."""
     report.missing.append(sentence)
+    return _missing(sentence)
+
+
+def _missing(sentence: str) -> str:
     parts = sentence.split("`")
     words = "".join(f"<code>{escape(p)}</code>" if n % 2 else escape(p) for n, p in enumerate(parts))
     return f'<p class="missing">{words}</p>'
@@ -253,14 +309,14 @@ def _learning(report: Report, charts: Sequence[Chart]) -> str:
     return "".join(parts)
 
 
-def _evaluation(report: Report, charts: Sequence[Chart], tables: Sequence[Table]) -> str:
+def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
     if not report.sets:
         sentence = f"No evaluation yet: `atlas eval {_command_for(report)} --problems hand` makes one."
         return _absent(report, sentence)
     parts = []
     for one in report.sets:
         own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
-        listed = [table for table in tables if table.name.removeprefix(table.name.split("-")[0] + "-") == one.name]
+        listed = results.tables(one)
         parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own)}")
         parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
     return "".join(parts)
@@ -298,7 +354,8 @@ def _listed(table: Table) -> str:
 
 def _episodes(report: Report) -> str:
     content, notes = episodes(report.sets, report.runs, report.episodes_each)
-    parts = [content, *(_absent(report, note) for note in notes)]
+    about = legend(run.config.domain.name for run in report.runs) if content else ""
+    parts = [about, content, *(_absent(report, note) for note in notes)]
     if not content and not notes:
         run = _command_for(report)
         sentence = f"No episodes: `atlas eval {run} --problems hand` finds the best and worst problems"
@@ -348,4 +405,4 @@ def _config(group: Group) -> str:
 def all_charts(report: Report) -> Iterator[Chart]:
     """Every figure once."""
     for charts in report.charts().values():
-        yield from charts
+        yield from report.attempt(charts) or ()

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from atlas.evaluation.results import stratum_of
 from atlas.evaluation.statistics import RESAMPLES, STATISTICS, Estimate, bootstrap, interval, mean
-from atlas.reports.figures import AGGREGATES, INKS, Chart, bars, dots
+from atlas.reports.figures import AGGREGATES, INKS, Chart, bars, dots, stacked
 from atlas.reports.reading import Group, Plain, Run
 from atlas.reports.tables import Cell, Number, Table
 
@@ -155,6 +155,7 @@ def charts(one: Evaluated) -> Iterator[Chart]:
         words,
         bars(names, list(AGGREGATES.values()), values, low, high),
     )
+    yield from _failures(one)
     tags = sorted({tag for result in one.results for tag in result.by_tag}, key=natural)
     if tags:
         empty = (Estimate(np.nan, np.nan, np.nan), 0)
@@ -163,6 +164,35 @@ def charts(one: Evaluated) -> Iterator[Chart]:
         yield Chart(
             f"tags-{one.name}", f"By tag, {one.name}", f"Mean solve rate {within}.", draw, 1.2 + 0.18 * len(tags)
         )
+
+
+ENDINGS: Final = {"solved": "#10b981", "rejected": "#e11d48", "out of time": "#84807a"}
+"""How an attempt can end, and the colour of each."""
+
+
+def _failures(one: Evaluated) -> Iterator[Chart]:
+    """How attempts ended: solved, rejected, out of time. Evaluations of before this was noted have no such chart."""
+    known = [result for result in one.results if all("timed_out" in row for row in result.problems)]
+    if not known:
+        return
+    counts = np.array([_endings(result) for result in known], float)
+    words = "How attempts ended: solved, in a rejecting state, or at the step limit. The table of problems says where."
+    shares = counts / counts.sum(1, keepdims=True)
+    draw = stacked([result.group.name for result in known], ENDINGS, shares)
+    yield Chart(f"endings-{one.name}", f"Endings, {one.name}", words, draw, 1.3 + 0.35 * len(known))
+
+
+def _endings(result: Result) -> list[int]:
+    rows = [row for _, entry in result.entries for row in entry["problems"]]
+    return [sum(row.get(key, 0) for row in rows) for key in ("solved", "rejected", "timed_out")]
+
+
+def _stalls(row: Plain) -> str | None:
+    """Where attempts stood when time was out, e.g. `u1 6, u0 2`; `rejected 3` beside it."""
+    if "timed_out" not in row:
+        return None
+    places = [f"{state} {count}" for state, count in row.get("stalled", {}).items()]
+    return ", ".join([*places, *([f"rejected {row['rejected']}"] if row["rejected"] else [])])
 
 
 def _arrays(estimates: Sequence[Sequence[Estimate]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -223,28 +253,15 @@ def _problem_table(one: Evaluated, names: tuple[str, ...], within: str) -> Table
     steps = any(row.get("mean_steps") is not None for row in rows.values())
     plan = any(row.get("plan_length") is not None for row in rows.values())
     stratum = stratum_of(next(iter(rows.values()), {}))
-    columns = (
-        "problem",
-        "tags",
-        stratum,
-        "states",
-        *(("steps",) if steps else ()),
-        *(("plan",) if plan else ()),
-        *names,
-    )
+    stalls = any(_stalls(row) for row in rows.values())
+    optional = {"steps": steps, "plan": plan, "failed in": stalls}
+    columns = ("problem", "tags", stratum, "states", *(name for name, known in optional.items() if known), *names)
     body: list[tuple[Cell, ...]] = []
     for name, row in rows.items():
-        extras = ([_rounded(row.get("mean_steps"))] if steps else []) + ([row.get("plan_length")] if plan else [])
-        body.append(
-            (
-                name,
-                " ".join(row.get("tags", ())),
-                row.get(stratum),
-                row.get("states"),
-                *extras,
-                *(r.get(name) for r in rates),
-            )
-        )
+        values = (_rounded(row.get("mean_steps")), row.get("plan_length"), _stalls(row))
+        extras = [value for value, known in zip(values, optional.values(), strict=True) if known]
+        about = (name, " ".join(row.get("tags", ())), row.get(stratum), row.get("states"))
+        body.append((*about, *extras, *(r.get(name) for r in rates)))
     return Table(f"problems-{one.name}", f"Solve rate by problem on {within}.", columns, body)
 
 

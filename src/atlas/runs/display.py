@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -17,8 +17,10 @@ from rich.text import Text
 
 from atlas.config import Config
 from atlas.evaluation.statistics import SolveRates
-from atlas.fit import Moment
 from atlas.words import clock, short
+
+if TYPE_CHECKING:
+    from atlas.fit import Moment
 
 LINE_SECONDS: Final = 10.0
 """Seconds between plain lines, at least."""
@@ -43,7 +45,7 @@ class Pace:
     def __init__(self) -> None:
         self.seen: deque[tuple[float, int]] = deque()
 
-    def __call__(self, moment: Moment) -> float:
+    def __call__(self, moment: "Moment") -> float:
         if not self.seen:  # the first call has no other before it, but knows how fast it was
             self.seen.append((moment.seconds - 1.0, moment.steps - int(moment.record["steps_per_second"])))
         self.seen.append((moment.seconds, moment.steps))
@@ -61,7 +63,7 @@ class Lines:
         self.pace = Pace()
         self.printed = -LINE_SECONDS
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: "Moment") -> None:
         speed = self.pace(moment)
         if moment.last or "held_out" in moment.record or time.monotonic() - self.printed >= LINE_SECONDS:
             self.printed = time.monotonic()
@@ -86,7 +88,7 @@ class Panel:
         self.live = Live(Text(""), console=console, refresh_per_second=4, vertical_overflow="visible")
         self.live.start()
 
-    def __call__(self, moment: Moment) -> None:
+    def __call__(self, moment: "Moment") -> None:
         config, speed = self.config, self.pace(moment)
         self.curriculum = moment.record.get("curriculum", self.curriculum)
         told = facts(config, moment.record | {"curriculum": self.curriculum})
@@ -155,13 +157,13 @@ def rates(held_out: SolveRates) -> str:
     return f"{held_out.all:.0%} ({each})" if len(told) > 1 else f"{held_out.all:.0%}"
 
 
-def share_done(config: Config, moment: Moment) -> float:
+def share_done(config: Config, moment: "Moment") -> float:
     """How much of the run is over, by steps or by the clock."""
     by_clock = 0.0 if config.run.time_limit is None else moment.seconds / (60 * config.run.time_limit)
     return min(1.0, max(moment.steps / config.run.total_steps, by_clock))
 
 
-def left(config: Config, moment: Moment, speed: float) -> float:
+def left(config: Config, moment: "Moment", speed: float) -> float:
     """Seconds until the run ends, if it goes on as it does."""
     by_steps = (config.run.total_steps - moment.steps) / max(speed, 1e-9)
     by_clock = float("inf") if config.run.time_limit is None else 60 * config.run.time_limit - moment.seconds

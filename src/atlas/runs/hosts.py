@@ -45,7 +45,7 @@ class Hosts:
         return self.coordinator is not None or in_cluster(dict(os.environ))
 
     def check(self) -> None:
-        """Whether they make sense together."""
+        """Fail unless they make sense together."""
         if self.devices is not None and self.devices < 1:
             raise AtlasError(f"--devices {self.devices} is not allowed: at least 1 is needed")
         given = (self.coordinator, self.num_hosts, self.host_id)
@@ -56,7 +56,7 @@ class Hosts:
 
 
 def in_cluster(environment: dict[str, str]) -> bool:
-    """Whether this process was started as one of several, by something that JAX knows how to ask."""
+    """Whether this process was started as one of several, by a launcher that JAX can ask, such as SLURM."""
     counts = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE")
     several = any(environment.get(name, "1") not in ("", "0", "1") for name in counts)
     in_pod = "KUBERNETES_SERVICE_HOST" in environment and "JOB_COMPLETION_INDEX" in environment

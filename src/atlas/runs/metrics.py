@@ -1,15 +1,19 @@
 """Numbers over the course of a run, one JSON object a line; optional copies for TensorBoard and Weights & Biases."""
 
+import contextlib
 import importlib
 import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import IO, Any, Final, Protocol, runtime_checkable
 
+from atlas.documents import parse_json, read_bytes
 from atlas.errors import AtlasError
 
 Record = dict[str, Any]
+MOST_BYTES: Final = 1 << 32
+"""Of a metrics file."""
 
 
 @runtime_checkable
@@ -88,13 +92,13 @@ def flat(record: Record, prefix: str = "") -> Iterator[tuple[str, float]]:
 
 
 def read(path: Path) -> list[Record]:
-    """All whole records of a metrics file; the half-written line that a crash leaves behind is skipped."""
+    """All whole records of a metrics file; lines that are none are skipped, as the half of one that a crash leaves."""
     records = []
-    for line in path.read_text().splitlines() if path.exists() else []:
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError:
-            continue
+    for line in read_bytes(path, MOST_BYTES).split(b"\n") if path.exists() else []:
+        with contextlib.suppress(ValueError):
+            record = parse_json(line.decode())
+            if isinstance(record, dict) and isinstance(record.get("iteration", 0), int):
+                records.append(record)
     return records
 
 

@@ -17,6 +17,7 @@ A task is English, or a mapping: `ltlf: …`, `english: …`, or `transitions: �
 folder of files (names then come from the files). Bulk files (npz) and the authors' files are read by `load` too.
 """
 
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any, Final
 import jax
 import yaml
 
-from atlas.documents import Document, read_documents
+from atlas.documents import Document, read_documents, read_text
 from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
 from atlas.errors import AtlasError, LevelTextError, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
@@ -38,14 +39,39 @@ YAML_SUFFIXES: Final = (".yaml", ".yml")
 SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
 
 
-def load(path: Path | str, bad: list[str] | None = None) -> list[NamedProblem]:
+Reader = Callable[[], "Iterable[NamedProblem | Reader]"]
+"""Reads a part of a set: problems, or smaller parts to be read on their own."""
+Progress = Callable[[int, int], None]
+"""Told how many parts of how many are read."""
+
+
+def load(
+    path: Path | str, bad: list[str] | None = None, progress: Progress = lambda done, total: None
+) -> list[NamedProblem]:
     """All problems of a file, a set or a folder, with their names; no two are called the same.
 
-    Where a list is given for what is bad, a file or document that cannot be read puts a sentence there, and the others
-    are read.
+    With a list `bad`, each file or document that cannot be read adds a sentence to it and is skipped; without, it is an
+    error.
     """
     path = _existing(path)
-    problems = [problem for read in _readers(path) for problem in _read(read, bad)]
+    return _load(path, _readers(path), bad, progress)
+
+
+def _load(path: Path, readers: Iterable[Reader], bad: list[str] | None, progress: Progress) -> list[NamedProblem]:
+    problems: list[NamedProblem] = []
+    todo, done = deque(readers), 0
+    while todo:
+        try:
+            found = list(todo.popleft()())
+        except (AtlasError, OSError) as error:
+            if bad is None:
+                raise
+            bad.append(str(error))
+            found = []
+        problems += [one for one in found if isinstance(one, NamedProblem)]
+        todo.extendleft(reversed([one for one in found if not isinstance(one, NamedProblem)]))
+        done += 1
+        progress(done, done + len(todo))
     if not problems:
         first = f" that can be read ({bad[0]})" if bad else ""
         raise AtlasError(f"{path}: holds no problems{first}")
@@ -55,26 +81,6 @@ def load(path: Path | str, bad: list[str] | None = None) -> list[NamedProblem]:
             raise AtlasError(f"{problem.source}: a problem in {seen[problem.name]} is called '{problem.name}' too")
         seen[problem.name] = problem.source
     return problems
-
-
-Reader = Callable[[], "Iterable[NamedProblem | Reader]"]
-"""Reads a part of a set: problems, or smaller parts to be read on their own."""
-
-
-def _read(read: Reader, bad: list[str] | None) -> Iterator[NamedProblem]:
-    """All problems of a part. Parts fail each for itself."""
-    try:
-        found = list(read())
-    except (AtlasError, OSError) as error:
-        if bad is None:
-            raise
-        bad.append(str(error))
-        return
-    for one in found:
-        if isinstance(one, NamedProblem):
-            yield one
-        else:
-            yield from _read(one, bad)
 
 
 def _existing(path: Path | str) -> Path:
@@ -102,7 +108,10 @@ def _readers(path: Path, prefix: str = "") -> Iterator[Reader]:
 def _in_file(path: Path, name: str) -> Iterable[NamedProblem | Reader]:
     if path.suffix == ".npz":
         return named(load_bulk(path), str(path))
-    documents = read_documents(path)
+    return _in_documents(read_documents(path), name)
+
+
+def _in_documents(documents: list[Document], name: str) -> list[Reader]:
     return [part for d in documents for part in _in_document(d, name if len(documents) == 1 else f"{name}-{d.number}")]
 
 
@@ -119,7 +128,7 @@ def named(bulk: Bulk, source: str = "") -> list[NamedProblem]:
 
 
 def foreign(test: str, subject: Any) -> Any:
-    """The module for other people's files that knows this path or document, by one of its tests; None if none does."""
+    """The domain's module for other people's files whose test of that name accepts the subject, else None."""
     modules = (find(row.foreign) for row in DOMAINS.values() if row.foreign)
     return next((module for module in modules if getattr(module, test)(subject)), None)
 
@@ -148,12 +157,13 @@ def _problem(document: Document, name: str) -> NamedProblem:
     tags = document.value(entries["tags"]) if "tags" in entries else []
     if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
         document.fail(entries["tags"], "tags must be a list of words, e.g. [keys, maze]")
-    about = About(
-        name=document.text(entries["name"], "name") if "name" in entries else name,
-        notes=document.text(entries["notes"], "notes").strip() if "notes" in entries else "",
-        tags=tuple(tags),
-        source=str(document.path),
-    )
+    with document.blame(entries.get("name", document.node), "name"):
+        about = About(
+            name=document.text(entries["name"], "name") if "name" in entries else name,
+            notes=document.text(entries["notes"], "notes").strip() if "notes" in entries else "",
+            tags=tuple(tags),
+            source=str(document.path),
+        )
     level = _level(document, surface, entries)
     return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level)), about=about)
 
@@ -197,7 +207,7 @@ def load_level(path: Path | str) -> Level:
     if path.suffix == ".txt":
         surface = surface_of(default_name())
         try:
-            return surface.parse_level({surface.level_keys[0]: path.read_text(encoding="utf-8")})
+            return surface.parse_level({surface.level_keys[0]: read_text(path)})
         except AtlasError as error:
             raise AtlasError(f"{path}, {error}") from None
     document = _only_document(path, "level")
@@ -245,9 +255,11 @@ def save(problem: Problem | Level | Sequence[Problem | Level], path: Path | str)
     else:
         width = len(str(len(problems)))  # problems without a name get numbers that sort
         names = [getattr(p, "name", "") or f"{i:0{width}d}" for i, p in enumerate(problems, start=1)]
-        for name in names:
-            if names.count(name) > 1:
+        for name, times in Counter(names).items():
+            if times > 1:
                 raise AtlasError(f"two problems are called '{name}': they cannot be written into one folder")
+            if any(part.startswith(".") or not part for part in name.split("/")):
+                raise AtlasError(f"a problem is called '{name}', which is no name for a file in {path}")
         for one, name in zip(problems, names, strict=True):
             write_whole(path / f"{name}.yaml", format_problem(one))
 
@@ -275,41 +287,66 @@ def _line(key: str, value: Any) -> str:
     return yaml.safe_dump({key: value}, default_flow_style=flow, sort_keys=False, allow_unicode=True, width=100)
 
 
-def load_any(path: Path | str) -> list[NamedProblem] | Level:
-    """All problems of a file or set; a file that holds a level alone gives that level."""
-    path = Path(path)
-    return load_level(path) if is_level_alone(path) else load(path)
+# One out of many
 
 
-def is_level_alone(path: Path) -> bool:
-    """Whether a file holds a level and no task."""
+def locate(words: Path | str) -> tuple[Path, str | None]:
+    """Where a problem or set lies, and the name of the problem that is meant, if one is named.
+
+    Any path; `SET` or `SET:NAME`, with a path or the name of a set (`hand`); or the name of a hand-designed problem.
+    """
+    path, words = Path(words), str(words)
+    if path.exists():
+        return path, None
+    from atlas.evaluation.sets import find_set, named_sets  # nobody who gives a path waits for it
+
+    sets = named_sets()
+    if words in sets:
+        return find_set(words), None
+    before, _, name = words.rpartition(":")
+    if before:
+        return find_set(before), name
+    if path.suffix or len(path.parts) > 1:
+        raise AtlasError(f"{words} does not exist")
+    return find_set(next(iter(sets))), words
+
+
+def load_any(words: Path | str, progress: Progress = lambda done, total: None) -> list[NamedProblem] | Level:
+    """All problems of a file or set (see `locate`); a file that holds a level alone gives that level."""
+    path, name = locate(words)
+    if name is not None:
+        return [_called(load(path, progress=progress), path, name)]
     if path.suffix == ".txt":
-        return True
+        return load_level(path)
     if not path.is_file() or path.suffix not in YAML_SUFFIXES:
-        return False
+        return load(path, progress=progress)
     documents = read_documents(path)
-    if len(documents) != 1:
-        return False
-    if theirs := foreign("is_level", documents[0]):
-        return not theirs.has_task(path)
-    return documents[0].has("level") and not documents[0].has("task")
+    if len(documents) == 1:
+        theirs = foreign("is_level", document := documents[0])
+        if not theirs.has_task(path) if theirs else document.has("level") and not document.has("task"):
+            return load_level(path)
+    return _load(path, [lambda: _in_documents(documents, path.stem)], None, progress)
 
 
-def choose(path: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem | Level:
-    """The one problem that is meant: the only one, or that of a name or a number (from 0)."""
-    found = load_any(path)
+def choose(words: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem | Level:
+    """The one problem that is meant: the only one, or that of a name or a number (from 0). `words` as in `locate`."""
+    found = load_any(words)
     if not isinstance(found, list):
         return found
     if name is not None:
-        names = [problem.name for problem in found]
-        if name not in names:
-            hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
-            raise AtlasError(f"{path}: no problem is called '{name}'{hint}")
-        return found[names.index(name)]
+        return _called(found, words, name)
     if index is not None:
         if not -len(found) <= index < len(found):
-            raise AtlasError(f"{path}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
+            raise AtlasError(f"{words}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
         return found[index]
     if len(found) > 1:
-        raise AtlasError(f"{path}: holds {len(found)} problems; choose one with --name or --index")
+        raise AtlasError(f"{words}: holds {len(found)} problems; choose one with --name or --index")
     return found[0]
+
+
+def _called(problems: list[NamedProblem], where: Path | str, name: str) -> NamedProblem:
+    names = [problem.name for problem in problems]
+    if name not in names:
+        hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
+        raise AtlasError(f"{where}: no problem is called '{name}'{hint}")
+    return problems[names.index(name)]

@@ -19,7 +19,7 @@ from atlas.build import build, observer, parts
 from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Exam, obtain
+from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, Pulse, fit
 from atlas.runs.checkpoints import RATE, Checkpoints

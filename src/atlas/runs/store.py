@@ -9,13 +9,16 @@ import io
 import json
 import os
 import tempfile
+import typing
+import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
+from atlas.documents import parse_json, read_bytes
 from atlas.errors import AtlasError
 
 Arrays = dict[str, np.ndarray]
@@ -48,6 +51,9 @@ class Format(NamedTuple):
     words: str
 
 
+MOST_BYTES: Final = 1 << 34
+UNPACKED: Final = 1 << 28
+"""Bytes that a small file may take when it is unpacked; large ones may take 20 times their size more."""
 PROBLEMS: Final = Format("atlas problems", 1, "file of ATLAS problems")
 PARAMETERS: Final = Format("atlas parameters", 1, "file of parameters")
 
@@ -65,14 +71,18 @@ def write(path: Path | str, kind: Format, arrays: Arrays, header: dict[str, Any]
 
 def read(path: Path | str, kind: Format) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file; one that was damaged or changed is refused."""
-    content = Path(path).read_bytes()
+    content = read_bytes(path, MOST_BYTES)
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            unpacked = sum(member.file_size for member in archive.infolist())
+        if unpacked > UNPACKED + 20 * len(content):
+            raise AtlasError(f"it would take {unpacked >> 20:,} MB of memory")
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        header = dict(json.loads(str(arrays.pop("header"))))
+        header = parse_json(str(arrays.pop("header")))
     except Exception as error:  # a damaged archive raises almost anything
         raise AtlasError(f"{path}: not a readable {kind.words} ({error})") from None
-    if header.get("format") != kind.name:
+    if not isinstance(header, dict) or header.get("format") != kind.name:
         raise AtlasError(f"{path}: not a {kind.words}")
     if header.get("version") != kind.version:
         found = header.get("version")
@@ -191,30 +201,68 @@ def save_bulk(
 
 
 def load_bulk(path: Path | str) -> Bulk:
-    """Read batched problems; a file that was damaged or changed is refused."""
+    """Read batched problems; a file that was damaged or changed, or that holds what no problem can be, is refused."""
     import jax
 
-    from atlas.domains import default_name, surface_of
-    from atlas.tasks.packed import PackedTask
-    from atlas.types import Problem
+    from atlas.domains import DOMAINS, default_name, surface_of, vocabulary_of
+    from atlas.tasks import packed
+    from atlas.types import About, Problem
+
+    def fail(sentence: str) -> NoReturn:
+        raise AtlasError(f"{path}: {sentence}")
 
     def struct(kind: Any, part: str) -> Any:
-        names = [field.name for field in fields(kind) if f"{part}.{field.name}" in arrays]
-        return kind.unchecked(**{name: jax.numpy.asarray(arrays[f"{part}.{name}"]) for name in names})
+        """The arrays of a part, with a row for each problem and otherwise shaped as its fields say."""
+        found, sizes = {}, dict[str, int]()
+        for name, hint in typing.get_type_hints(kind).items():
+            shape = next((one for one in typing.get_args(hint) or (hint,) if hasattr(one, "dim_str")), None)
+            array = arrays.get(f"{part}.{name}")
+            if array is None or shape is None:
+                if shape is hint:
+                    fail(f"{part}.{name} is missing")
+                continue
+            dims = shape.dim_str.split()
+            fits = str(array.dtype) in shape.dtypes and array.ndim == 1 + len(dims) and len(array) == count
+            for dim, size in zip(dims, array.shape[1:], strict=False):
+                fits &= size > 0 and size == (int(dim) if dim.isdigit() else sizes.setdefault(dim, size))
+            if not fits:
+                fail(f"{part}.{name} is {array.dtype}{list(array.shape)}, which does not fit the rest")
+            found[name] = array
+        return kind.unchecked(**found)
 
     header, arrays = read(path, PROBLEMS)
-    kind_of_level = surface_of(header.get("domain", default_name())).level_type
-    level, task = struct(kind_of_level, "level"), struct(PackedTask, "task")
-    if header["task"] == "machine":
-        task = jax.tree.map(lambda leaf: leaf[:, None], task)
+    names, tags, notes = (header.get(key, []) for key in ("names", "tags", "notes"))
+    texts = [names, notes, *tags] if isinstance(tags, list) else [tags]
+    if not all(isinstance(some, list) and all(isinstance(word, str) for word in some) for some in texts):
+        fail("names, tags and notes must be lists of words")
+    count, domain = len(names), header.get("domain", default_name())
+    if len(tags) != count or len(notes) not in (0, count) or count == 0:
+        fail(f"{count} names, {len(tags)} tags and {len(notes)} notes do not fit")
+    if domain not in list(DOMAINS) or header.get("task") not in ("machine", "hierarchy"):
+        fail(f"domain {domain} or kind of task {header.get('task')} is not known")
+    if header["task"] == "machine":  # the only machine has no axis of its own in the file
+        arrays = {
+            name: array[:, None] if name.startswith("task.") and array.ndim else array for name, array in arrays.items()
+        }
+    surface = surface_of(domain)
+    level, task = struct(surface.level_type, "level"), struct(packed.PackedTask, "task")
+    for number in np.flatnonzero(~surface.sound(level))[:1]:
+        fail(f"'{names[number]}' has a level that cannot be")
+    for number in np.flatnonzero(~packed.sound(task, len(vocabulary_of(domain).names)))[:1]:
+        fail(f"'{names[number]}' has a task that cannot be")
+    for row in zip(names, tags, notes or names, strict=True):
+        try:
+            About(row[0], row[2], tuple(row[1]))
+        except AtlasError as error:
+            fail(str(error))
     return Bulk(
-        problems=Problem(level=level, task=task),
-        settings=header["settings"],
-        seed=header["seed"],
-        names=tuple(header["names"]),
-        tags=tuple(map(tuple, header["tags"])),
+        problems=jax.tree.map(jax.numpy.asarray, Problem(level=level, task=task)),
+        settings=header.get("settings"),
+        seed=header.get("seed", 0),
+        names=tuple(names),
+        tags=tuple(map(tuple, tags)),
         content=header["sha256"],
-        notes=tuple(header.get("notes", ())),
+        notes=tuple(notes),
     )
 
 

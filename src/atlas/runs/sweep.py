@@ -16,24 +16,27 @@ stopped and tries again what failed.
 import contextlib
 import itertools
 import json
+import math
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import yaml
-
 from atlas.config import Config
+from atlas.documents import read_plain
 from atlas.errors import AtlasError, nearest
-from atlas.presets import preset
+from atlas.presets import config_of
 from atlas.runs.folder import RunFolder
 from atlas.runs.metrics import extra
-from atlas.settings import dump, from_plain, load, show, to_plain
+from atlas.settings import dump, from_plain, show, to_plain
 
 LOGS: Final = "logs"
+MOST_RUNS: Final = 5_000
+"""Of one entry."""
 WAIT: Final = 0.2
 """Seconds between looks at the runs that are going on."""
 
@@ -77,18 +80,17 @@ class Sweep:
 
 def read_sweep(path: Path) -> Sweep:
     """A sweep from its file, every config checked."""
-    try:
-        plain = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise AtlasError(f"{path} is not readable YAML: {' '.join(str(error).split())}") from None
+    plain = read_plain(path)
     try:
         _require_known(plain, ("about", "runs", "search", "slurm"), "a sweep")
         if ("runs" in plain) == ("search" in plain):
             raise AtlasError("either `runs` or `search` is needed")
-        runs = [run for grid in plain.get("runs", []) for run in _expand(grid)]
-        names = [run.name for run in runs]
-        for name in names:
-            if names.count(name) > 1:
+        grids = plain.get("runs", [])
+        if not isinstance(grids, list) or not isinstance(plain.get("slurm") or {}, dict):
+            raise AtlasError("`runs` must be a list of entries, and `slurm` a section with keys")
+        runs = [run for grid in grids for run in _expand(grid)]
+        for name, times in Counter(run.name for run in runs).items():
+            if times > 1:
                 raise AtlasError(f"two runs would be kept under the same name, {name}")
         search = _read_search(plain["search"]) if "search" in plain else None
         return Sweep(path.stem, str(plain.get("about", "")), tuple(runs), search, dict(plain.get("slurm") or {}))
@@ -112,36 +114,45 @@ def _expand(grid: Any) -> Iterator[Planned]:
         return values if isinstance(values, list) else [values]
 
     _require_known(grid, ("presets", "seeds", "settings"), "an entry of `runs`")
-    settings = {key: listed(values) for key, values in (grid.get("settings") or {}).items()}
+    settings = {key: listed(values) for key, values in _settings(grid.get("settings") or {}).items()}
     presets = listed(grid.get("presets", []))
     if not presets:
         raise AtlasError("`presets` is needed in each entry of `runs`")
+    seeds = listed(grid.get("seeds", 0))
+    count = len(presets) * len(seeds) * math.prod(map(len, settings.values()))
+    if count > MOST_RUNS:
+        raise AtlasError(f"an entry of `runs` stands for {count:,} runs: at most {MOST_RUNS:,} are possible")
     for name in presets:
         for values in itertools.product(*settings.values()):
             chosen = dict(zip(settings, values, strict=True))
             several = {key: value for key, value in chosen.items() if len(settings[key]) > 1}
             words = [f"{key.rsplit('.', 1)[-1]}={show(value)}" for key, value in several.items()]
-            for seed in listed(grid.get("seeds", 0)):
-                config = changed(named(str(name)), {**chosen, "run.seed": seed})
+            for seed in seeds:
+                config = changed(config_of(str(name)), {**chosen, "run.seed": seed})
                 yield Planned(" ".join([Path(str(name)).stem, *words]), seed, config)
+
+
+def _settings(plain: Any) -> dict[str, Any]:
+    if not isinstance(plain, dict) or not all(isinstance(key, str) for key in plain):
+        raise AtlasError("`settings` must have settings as its keys, e.g. student.ppo.entropy")
+    return plain
 
 
 def _read_search(plain: Any) -> Search:
     _require_known(plain, ("preset", "trials", "seed", "settings"), "`search`")
-    search = Search(
-        str(plain.get("preset", "")), int(plain.get("trials", 20)), int(plain.get("seed", 0)), plain["settings"]
-    )
+    trials, seed = plain.get("trials", 20), plain.get("seed", 0)
+    if type(trials) is not int or trials < 1 or type(seed) is not int:
+        raise AtlasError("`trials` and `seed` of `search` must be whole numbers, at least one trial")
+    search = Search(str(plain.get("preset", "")), trials, seed, _settings(plain.get("settings")))
     for key, space in search.settings.items():
         _require_known(space, ("low", "high", "log", "choices"), f"the range of {key}")
-        if ("choices" in space) == ("low" in space and "high" in space):
+        choices = space.get("choices")
+        if ("choices" in space) == ("low" in space and "high" in space) or (not choices and choices is not None):
             raise AtlasError(f"{key} needs either low and high, or choices")
-        changed(named(search.preset), {key: space["choices"][0] if "choices" in space else space["low"]})
+        if choices is not None and not isinstance(choices, list):
+            raise AtlasError(f"the choices of {key} must be a list")
+        changed(config_of(search.preset), {key: space["choices"][0] if "choices" in space else space["low"]})
     return search
-
-
-def named(name: str) -> Config:
-    """A preset, or a config file."""
-    return load(Config, name) if name.endswith((".yaml", ".yml")) else preset(name).config
 
 
 def changed(config: Config, settings: dict[str, Any]) -> Config:
@@ -291,7 +302,7 @@ def search(wanted: Search, folder: Path, local: Local) -> list[Job]:
     study.sampler = optuna.samplers.TPESampler(seed=wanted.seed + len(study.trials))  # resumed, it draws others
 
     def job_of(number: int, settings: dict[str, Any]) -> Job:
-        config = changed(named(wanted.preset), {**settings, "run.seed": wanted.seed})
+        config = changed(config_of(wanted.preset), {**settings, "run.seed": wanted.seed})
         shown = {key: f"{value:.3g}" if isinstance(value, float) else value for key, value in settings.items()}
         words = ", ".join(f"{key.rsplit('.', 1)[-1]}={value}" for key, value in shown.items())
         return Job(Planned(f"trial {number}: {words}", wanted.seed, config), folder / f"trial-{number:04d}")

@@ -7,7 +7,7 @@ Pillow is imported only where pixels are made.
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -30,6 +30,13 @@ PAGE, PALE, GROOVE, EDGE, SOFT, LINE, INK = (
 """From the page to the text on it."""
 GOOD, FAIR, BAD, LIT, BAR, CHOSEN = "#2f9e44", "#f08c00", "#e03131", "#fff3bf", "#a5b9d7", "#226ee6"
 """What they mean: accepted, in between, rejected, where the task stands; probabilities, and the one that was chosen."""
+
+
+THEME: Final = {
+    PAGE: "var(--card)", PALE: "var(--ground)", GROOVE: "var(--line)", EDGE: "var(--line)",
+    SOFT: "var(--dim)", LINE: "var(--dim)", INK: "var(--ink)", LIT: "var(--lit)",
+}  # fmt: skip
+"""What they are called on a page, which has its own for light and for dark readers."""
 
 
 def mixed(ink: str, ground: str, share: float) -> str:
@@ -201,6 +208,22 @@ def svg(drawing: Drawing, scale: float = 1.0, part_of_page: bool = False) -> str
         + "\n".join(map(_element, drawing.shapes))
         + "\n</svg>\n"
     )
+
+
+def themed(drawing: Drawing) -> Drawing:
+    """The drawing in the colours of the page that it is a part of."""
+
+    def one(shape: Shape) -> Shape:
+        match shape:
+            case Group():
+                return replace(shape, shapes=tuple(map(one, shape.shapes)))
+            case Symbol():
+                return shape  # the page has it
+            case Text():
+                return replace(shape, fill=THEME.get(shape.fill, shape.fill))
+        return replace(shape, fill=THEME.get(shape.fill, shape.fill), stroke=THEME.get(shape.stroke, shape.stroke))
+
+    return drawing._replace(shapes=tuple(map(one, drawing.shapes)))
 
 
 def definitions(symbols: Iterable[Symbol]) -> str:

@@ -1,7 +1,4 @@
-"""Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.
-
-Any problem fits any policy: sizes come from the problem.
-"""
+"""One episode, moment by moment: replayed from actions or played by a policy, told in names."""
 
 import functools
 import operator
@@ -17,10 +14,11 @@ from jaxtyping import Float32, Int, UInt8
 
 from atlas.domains import domain_for, domain_of, name_for, settings_class, surface_for
 from atlas.errors import AtlasError, nearest
+from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
-from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, state_name
-from atlas.tasks.packed import PackedTask, RewardMachines, TaskState, pack, unpack
+from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, outcome, state_name
+from atlas.tasks.packed import PackedTask, RewardMachines, Stack, pack, unpack
 from atlas.types import Graph, Level, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 from atlas.world import World, WorldState
@@ -28,7 +26,7 @@ from atlas.world import World, WorldState
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
 
 NO_LIMIT: Final = np.iinfo(np.int32).max
-"""For the compiled world: an episode counts for itself, so that all limits share one program."""
+"""The limit of the compiled world: `Episode` counts its own steps, so that one program serves all limits."""
 Action = SupportsIndex | str
 """A number, or a name such as `forward` or `pick_up`."""
 
@@ -112,25 +110,34 @@ class Episode:
 
     def __init__(self, subject: Problem | Level, step_limit: int = STEP_LIMIT) -> None:
         self._has_task = isinstance(subject, Problem)
-        level, task = (
+        level, self._task = (
             (subject.level, unpack(subject.task)) if isinstance(subject, Problem) else (subject, flat_task([]))
         )
         self.surface, self.domain = surface_for(subject), domain_for(subject)
-        self._problem = Problem(level=self.surface.pad(level), task=_roomy(task))
+        self._problem = Problem(level=self.surface.pad(level), task=_roomy(self._task))
         self._step_limit = step_limit
         self._reset, self._step, self._look = _compiled(name_for(subject))
-        self._state: WorldState = self._reset(self._problem)
+        self._arrive(self._reset(self._problem))
         self.record = self._tell(reward=0.0, done=False)
+
+    def _arrive(self, state: WorldState) -> None:
+        """Whatever is asked about a state is looked up on the host, where nothing needs to be compiled."""
+        self._state = state
+        self.view, self._label, self._level = jax.device_get(self._look(state.domain))
+        """What the agent sees, as cells; and what holds, and the world as it stands."""
+        nodes = state.task.nodes if isinstance(state.task, Stack) else state.task
+        self.nodes = np.atleast_1d(np.asarray(nodes, np.int32))
+        """The rows of the task's graph where the task stands, innermost first; -1 unused."""
 
     @property
     def level(self) -> Level:
         """The world as it stands, as a level at its natural size."""
-        return self.surface.crop(self.domain.as_level(self._state.domain))
+        return self.surface.crop(self._level)
 
     @property
     def place(self) -> tuple[int, int]:
         """The machine and its state where the task stands."""
-        return place_in_task(self._problem.task, self._state.task)
+        return divmod(int(self.nodes[0]), self._problem.task.size.states)
 
     @property
     def graph(self) -> Graph:
@@ -138,63 +145,46 @@ class Episode:
         return RewardMachines().graph(self._problem.task)
 
     @property
-    def nodes(self) -> np.ndarray:
-        """The rows of that graph where the task stands, innermost first; -1 unused."""
-        return np.asarray(RewardMachines().nodes(self._state.task))
-
-    @property
     def steps(self) -> int:
         """Actions taken so far."""
         return int(self._state.time)
 
-    @property
-    def view(self) -> np.ndarray:
-        """What the agent sees, as cells."""
-        return np.asarray(self._look(self._state.domain)[0])
-
     def act(self, action: int) -> Record:
         """Take an action."""
-        self._state, step = self._step(self._problem, self._state, jnp.int32(action))
+        state, step = self._step(self._problem, self._state, np.int32(action))
+        self._arrive(state)
         self.record = self._tell(float(step.reward), bool(step.done) or self.steps >= self._step_limit)
         return self.record
 
     def _tell(self, reward: float, done: bool) -> Record:
-        label = np.asarray(self._look(self._state.domain)[1])
-        task, state = self._problem.task, self._state.task
+        machine, state = self.place
+        ended = outcome(self._task, self.place)
+        name = ("" if machine == self._task.root else f"{machine_name(machine)}:") + state_name(state, ended)
         return Record(
             observed=self.surface.observe(self._state.domain),
-            label=frozenset(self.domain.vocabulary.names[i] for i in np.flatnonzero(label)),
-            task_state=task_state_name(task, state) if self._has_task else None,
-            outcome=int(RewardMachines().outcome(task, state)),
+            label=frozenset(self.domain.vocabulary.names[i] for i in np.flatnonzero(self._label)),
+            task_state=name if self._has_task else None,
+            outcome=ended,
             reward=reward,
             done=done,
         )
 
 
-def place_in_task(task: PackedTask, state: TaskState) -> tuple[int, int]:
-    """The machine and its state where a task stands; a flat task is machine 0."""
-    return divmod(int(RewardMachines().nodes(state)[0]), task.size.states)
-
-
-def task_state_name(task: PackedTask, state: TaskState) -> str:
-    """The name of where a task stands; states of machines that were called are told with the machine."""
-    machine, inner = place_in_task(task, state)
-    name = state_name(inner, int(task.outcome[machine, inner]))
-    is_root = task.root is None or machine == int(task.root)
-    return name if is_root else f"{machine_name(machine)}:{name}"
-
-
 @functools.cache
 def _compiled(name: str) -> tuple[Any, Any, Any]:
-    """Compiled once for each domain and size of problem: `reset` and `step` of its world, and view and label of a
-    state."""
+    """Compiled once for each domain and size of problem: `reset` and `step` of its world; and view, label and level of
+    a state."""
     domain = domain_of(settings_class(name)())
     world = World(domain, RewardMachines(), step_limit=NO_LIMIT)
-    every = jnp.arange(len(domain.vocabulary.names))
+
+    def look(state: Any) -> tuple[Any, Any, Any]:
+        every = jnp.arange(len(domain.vocabulary.names))
+        return domain.view(state), domain.holds(state, every), domain.as_level(state)
+
     return (
-        jax.jit(world.reset),
-        jax.jit(world.step),
-        jax.jit(lambda state: (domain.view(state), domain.holds(state, every))),
+        Program(f"{name} reset", lambda: world.reset),
+        Program(f"{name} step", lambda: world.step),
+        Program(f"{name} look", lambda: look),
     )
 
 

@@ -70,14 +70,24 @@ def save_film(frames: "Sequence[Image]", path: Path | str, fps: float = 4.0) -> 
     """Write frames as an animation: GIF or MP4, by the suffix of the path."""
     from PIL import Image
 
-    suffix = Path(path).suffix.lower()
-    if suffix not in FILM_SUFFIXES:
-        raise AtlasError(f"{path}: films end in {' or '.join(FILM_SUFFIXES)}")
+    require_film(path)
     width, height = (max(frame.size[axis] for frame in frames) for axis in (0, 1))
     pages = [Image.new("RGB", (width + width % 2, height + height % 2), PAGE) for _ in frames]  # H.264 wants even sizes
     for page, frame in zip(pages, frames, strict=True):
         page.paste(frame, (0, 0))
-    write_whole(path, _gif(pages, fps) if suffix == ".gif" else _mp4(pages, fps))
+    write_whole(path, _gif(pages, fps) if Path(path).suffix.lower() == ".gif" else _mp4(pages, fps))
+
+
+def require_film(path: Path | str) -> None:
+    """Fail unless films of this kind can be made here."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in FILM_SUFFIXES:
+        raise AtlasError(f"{path}: films end in {' or '.join(FILM_SUFFIXES)}")
+    if suffix == ".mp4":
+        try:
+            importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+        except (ImportError, RuntimeError):
+            raise AtlasError("MP4 films need ffmpeg: pip install 'atlas-ued[video]', or name the file .gif") from None
 
 
 def _gif(pages: "Sequence[Image]", fps: float) -> bytes:
@@ -95,10 +105,7 @@ def _gif(pages: "Sequence[Image]", fps: float) -> bytes:
 
 def _mp4(pages: "Sequence[Image]", fps: float) -> bytes:
     """H.264, which every browser plays."""
-    try:
-        ffmpeg = importlib.import_module("imageio_ffmpeg")
-    except ImportError:
-        raise AtlasError("MP4 films need ffmpeg: pip install 'atlas-ued[video]', or name the file .gif") from None
+    ffmpeg = importlib.import_module("imageio_ffmpeg")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "film.mp4"
         writer = ffmpeg.write_frames(str(path), pages[0].size, fps=fps, macro_block_size=2, ffmpeg_log_level="error")

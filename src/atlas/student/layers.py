@@ -157,7 +157,7 @@ class GRU(Struct):
     """Of the recurrent part of the candidate, inside the reset gate."""
 
 
-def init(normals: Normals, inputs: int, width: int) -> GRU:
+def init_gru(normals: Normals, inputs: int, width: int) -> GRU:
     """Orthogonal recurrent kernels, one a gate; biases start at zero."""
     return GRU(
         inputs=linear(lecun(normals, inputs, 3 * width)),
@@ -166,13 +166,13 @@ def init(normals: Normals, inputs: int, width: int) -> GRU:
     )
 
 
-def project(params: GRU, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> Float32[Array, "*lead gates"]:
+def gru_inputs(params: GRU, x: Float32[Array, "*lead inputs"], dtype: DTypeLike) -> Float32[Array, "*lead gates"]:
     """The inputs' part of the gates before their nonlinearity."""
     flat = long_product(x.reshape(-1, x.shape[-1]), params.inputs.kernel, dtype)
     return plus(flat, params.inputs.bias).reshape(*x.shape[:-1], -1)
 
 
-def step(
+def gru_step(
     params: GRU,
     projected: Float32[Array, "envs gates"],
     start: Bool[Array, "envs"],
@@ -184,7 +184,7 @@ def step(
     return _gates(params.recurrent, params.bias, split, _reset(start, hidden), dtype)[0]
 
 
-def unroll(
+def gru_unroll(
     params: GRU,
     projected: Float32[Array, "time envs gates"],
     start: Bool[Array, "time envs"],

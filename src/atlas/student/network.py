@@ -78,7 +78,7 @@ class Student:
             view=encode.init_view(normals, config, self.cells),
             task=encode.init_task(normals, config, self.features),
             actions=table(normals, self.num_actions + 1, config.action_embedding),
-            gru=layers.init(normals, inputs, config.recurrent),
+            gru=layers.init_gru(normals, inputs, config.recurrent),
             actor=_init_head(normals, memory, config.head_width, self.num_actions, POLICY_GAIN),
             critic=_init_head(normals, memory, config.head_width, 1, config.value_init),
         )
@@ -108,7 +108,7 @@ class Student:
         """One step of acting: the next hidden state, the logits of the actions, the value."""
         task = jax.vmap(encode.look_up)(tables, seen.nodes)
         projected = self._project(params, task, seen)
-        hidden = layers.step(params.gru, projected, seen.start, hidden, self.dtype)
+        hidden = layers.gru_step(params.gru, projected, seen.start, hidden, self.dtype)
         return hidden, *self._decide(params, task, hidden)
 
     def unroll(
@@ -121,7 +121,7 @@ class Student:
         """Logits and values along whole sequences, equal to those of `step`; used for learning."""
         task = jax.vmap(encode.look_up, (0, 1), 1)(tables, seen.nodes)
         projected = self._project(params, task, seen)
-        memory = layers.unroll(params.gru, projected, seen.start, hidden, self.dtype)
+        memory = layers.gru_unroll(params.gru, projected, seen.start, hidden, self.dtype)
         return self._decide(params, task, memory)
 
     def _project(
@@ -134,7 +134,7 @@ class Student:
             jnp.dot(jax.nn.one_hot(previous, self.num_actions + 1), params.actions),
         ]
         parts += [task] if self.config.task_into_gru else []
-        return layers.project(params.gru, jnp.concatenate(parts, -1), self.dtype)
+        return layers.gru_inputs(params.gru, jnp.concatenate(parts, -1), self.dtype)
 
     def _decide(
         self, params: Params, task: Float32[Array, "*lead width"], memory: Float32[Array, "*lead memory"]

@@ -1,12 +1,13 @@
 """Deterministic automata over labels, one decision diagram a state: what English and LTLf are compiled through.
 
-Automata are put together one after the other, all, any, the one begun first, without; all over one pool of diagrams.
-Parts keep their meaning: accepted once, they stay so.
+They are combined (one after the other, all of them, any of them, the one begun first, one without another) over one
+pool of diagrams. A part that has accepted stays accepted.
 """
 
+import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from atlas.errors import AtlasError
 from atlas.tasks.machine import ACCEPT, MAX_STATES, REJECT, Edge, Machine, Task, machine
@@ -18,6 +19,23 @@ LEAF: Final = 1 << 40
 Diagram = int
 Cube = tuple[int, ...]
 """A conjunction of signed literals, `variable + 1`."""
+
+MOST_WORK: Final = 250_000
+"""Steps that compiling one task may take, about a second: what needs more would hardly fit into a machine."""
+Read = TypeVar("Read", bound=Callable[..., Any])
+
+
+def within_bounds(read: Read) -> Read:
+    """A front end whose texts may be nested too deeply: that is a mistake like others."""
+
+    @functools.wraps(read)
+    def bounded(*arguments: Any, **options: Any) -> Any:
+        try:
+            return read(*arguments, **options)
+        except RecursionError:
+            raise AtlasError("the task is nested too deeply: split it into several tasks") from None
+
+    return bounded  # type: ignore[return-value]
 
 
 class Diagrams:
@@ -36,8 +54,15 @@ class Diagrams:
         self._known: dict[tuple[Any, ...], Diagram] = {}
         self._memo: dict[tuple[Any, ...], Diagram] = {}
         self._covers: dict[tuple[Diagram, Diagram], tuple[list[Cube], Diagram]] = {}
+        self._work = 0
         self.leaf(False)
         self.leaf(True)
+
+    def count(self, steps: int) -> None:
+        """Take note of work done with the pool; too much of it is a mistake of the task's."""
+        self._work += steps
+        if self._work > MOST_WORK:
+            raise AtlasError("the task is too involved to be worked out: split it into several tasks")
 
     def leaf(self, value: Hashable) -> Diagram:
         """The function that is `value` everywhere."""
@@ -67,6 +92,7 @@ class Diagrams:
         """Apply a function to the leaves of several diagrams. `name` must stand for one function in this pool."""
         key = (name, *roots)
         if key not in self._memo:
+            self.count(len(roots))
             variable = min(self.variable[r] for r in roots)
             if variable == LEAF:
                 self._memo[key] = self.leaf(function(*(self.low[r] for r in roots)))
@@ -131,7 +157,9 @@ class Diagrams:
                     memo[r] = self.node(self.variable[r], walk(self.low[r]), walk(self.high[r]))
             return memo[r]
 
-        return [walk(root) for root in roots]
+        relabelled = [walk(root) for root in roots]
+        self.count(len(memo) + len(relabelled))
+        return relabelled
 
     def values(self, root: Diagram, leaves_from: int = LEAF) -> list[Any]:
         """All values the function can take (see `relabel`), each once, by a search that tries `holds` first."""
@@ -143,6 +171,7 @@ class Diagrams:
                 seen[r] = None
                 if self.variable[r] < leaves_from:
                     stack += [self.low[r], self.high[r]]
+        self.count(len(seen))
         return [self.low[r] if leaves_from == LEAF else r for r in seen if self.variable[r] >= leaves_from]
 
     def equals(self, root: Diagram, value: Hashable) -> Diagram:
@@ -167,6 +196,7 @@ class Diagrams:
             rest_0 = self.both(lower_0, self.negate(covered_0))
             rest_1 = self.both(lower_1, self.negate(covered_1))
             cubes, covered = self._cover(self.either(rest_0, rest_1), self.both(upper_0, upper_1))
+            self.count(1 + len(cubes_0) + len(cubes_1) + len(cubes))
             self._covers[lower, upper] = (
                 [
                     *((variable + 1, *cube) for cube in cubes_1),

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,10 +32,23 @@ Label = frozenset[int]
 """Ids of the propositions that hold."""
 
 
+MOST_WORK: Final = 100_000
+"""Labels that are built for one task: more would take seconds."""
+
+
+class TooInvolvedError(AtlasError):
+    """A question about a task that would take too long to answer."""
+
+
 class Theory:
-    """What propositions imply and exclude. Without a vocabulary every set of propositions is a label."""
+    """What propositions imply and exclude. Without a vocabulary every set of propositions is a label.
+
+    Questions can be as hard as any: after MOST_WORK labels it gives up with a `TooInvolvedError`.
+    """
 
     def __init__(self, vocabulary: Vocabulary | None = None) -> None:
+        self.work = 0
+
         def row(table: np.ndarray, prop: int) -> Label:
             return frozenset(np.flatnonzero(table[prop]).tolist())
 
@@ -44,6 +57,9 @@ class Theory:
 
     def smallest(self, literals: Iterable[int]) -> Label | None:
         """The smallest label on which all literals hold; None if there is none."""
+        self.work += 1
+        if self.work > MOST_WORK:
+            raise TooInvolvedError("the task has too many transitions and conditions to be examined")
         literals = list(literals)
         label = frozenset[int]().union(*(self.implied(literal - 1) for literal in literals if literal > 0))
         if any(-literal - 1 in label for literal in literals if literal < 0):
@@ -136,7 +152,13 @@ def check(task: Task, vocabulary: Vocabulary) -> list[Finding]:
     if task.is_flat:
         flat, nodes = task, [(0, u) for u in range(len(task.flat.outcomes))]
     checks = _Checks(task, flat.flat, nodes, vocabulary)
-    found = dict.fromkeys([*checks.guards(), *checks.overlaps(), *checks.ways(), *checks.rushes()])
+    found: dict[Finding, None] = {}
+    try:
+        for some in (checks.guards(), checks.overlaps(), checks.ways(), checks.rushes()):
+            for finding in some:
+                found[finding] = None
+    except (TooInvolvedError, RecursionError):
+        found[Finding("warning", "the task is too involved to be examined in full")] = None
     return sorted(found, key=lambda finding: finding.level)
 
 
@@ -200,7 +222,7 @@ class _Checks:
             yield Finding("warning", f"no labels lead to {self.state(u)}")
 
     def rushes(self) -> Iterator[Finding]:
-        """Steps that the label which led to them always makes as well."""
+        """Edges whose guard already holds on the label that led to their source."""
         for edge in self.flat.edges:
             if edge.target == edge.source or self.theory.smallest(edge.literals) is None:
                 continue

@@ -1,7 +1,8 @@
 """Small changes of tasks (the paper, Appendix D), one row each, and the parts of a task before and after a state.
 
 Guards that leave one state exclude each other by their literals, and stay so: a proposition is replaced wherever it
-occurs on the edges out of a state, and a negation goes with the sibling it was for. Rewards are put back at the end.
+occurs on the edges out of a state, and when an edge goes, so do the negations that kept its siblings apart from it.
+Rewards are put back at the end.
 Where a state has several edges, a new proposition neither implies nor is implied by those of the others: one of the two
 could never hold.
 """
@@ -411,8 +412,8 @@ def suffix(task: PackedTask, state: TaskState) -> tuple[PackedTask, Bool[Array, 
 
 
 def prefix(task: PackedTask, state: TaskState) -> tuple[PackedTask, Bool[Array, ""]]:
-    """The task that accepts on reaching a state. For a stack, the calls that are open become the only ones that count:
-    each machine on it, from the inside out, gets a version that ends with them."""
+    """The task that accepts on reaching a state. For a stack, the machine of every open
+    call gets a copy, from the inside out, that accepts where that call stands."""
     size, machines, fits = task.size, bodies(task), jnp.bool_(True)
     if not isinstance(state, Stack):
         return with_bodies(task, replace_body(machines, 0, ending_at(body_of(machines, 0), state))), fits

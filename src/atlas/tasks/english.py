@@ -175,6 +175,7 @@ def english(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = No
     return read(text, vocabulary, things).task
 
 
+@automata.within_bounds
 def read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> Reading:
     """The task that a text describes, and how it was understood.
 
@@ -247,6 +248,8 @@ class _Parser(CommandReader):
         """Whether the last comma that was looked at has a word for `then` behind it."""
         self.bare_list = False
         """Whether the last `A and B` repeated its verb silently."""
+        self.commas: dict[int, str] = {}
+        """The next connective behind commas, by their places; nothing where there is none."""
         self.low_ban = (-1, "")
         """Where the last `without` that no comma precedes ended, and its words."""
         self.closed: list[Phrase | None] = []
@@ -530,7 +533,7 @@ class _Parser(CommandReader):
             self.place += 1
             return _COUNTS[word]
         if follows in ("times", "time") and (word.isdigit() or word in NUMBERS):
-            times = NUMBERS[word] if word in NUMBERS else int(word)
+            times = NUMBERS[word] if word in NUMBERS else int(word[:9])
             if not 1 <= times <= MOST_TIMES:
                 self.fail(f"{times} times is not possible: from 1 to {MOST_TIMES} is allowed")
             self.place += 2
@@ -802,31 +805,43 @@ class _Parser(CommandReader):
 
     def comma_means(self) -> str:
         """What a comma that comes next stands for: the next connective of its sentence, or `then` if there is none."""
-        self.then_later = False
         start, depth, after = self.place, 0, self.place + 1
-        try:
-            while self.place + 1 < len(self.tokens):
-                self.place += 1
-                word, is_first = self.peek(), self.place == after
-                depth += (word == "(") - (word == ")")
-                if depth < 0 or word in (".", ";", "", "without", "but", "otherwise", "else", "unless"):
-                    break
-                if is_first and (self.ahead(_ANY_ORDER) or self.ahead(_THIS_ORDER) or self.banned_at()):
-                    return ""
-                if is_first and word in ("always", "whenever", "only", "with", "not"):
-                    return ""
-                special = self.banned_at(1) or self.peek(1) in ("always", "whenever", "do", "only")
-                if (word == "," and self.banned_at(1)) or (word == "and" and special):
-                    break
-                if depth == 0 and (self.then_ahead() or (word == "and" and self.then_ahead(1))):
-                    self.then_later = True
-                    return "" if is_first and word != "and" else "then"
-                if depth == 0 and word in ("and", "or"):
-                    return "" if is_first else word
-                if phrase := self.noun_phrase(self.place):
-                    self.place = phrase.stop - 1
-        finally:
-            self.place = start
+        passed = [start]
+        """Commas whose meaning comes to light on the way; a long list is walked through once."""
+        word, found = "", ""
+        while self.place + 1 < len(self.tokens):
+            self.place += 1
+            word, is_first = self.peek(), self.place == after
+            depth += (word == "(") - (word == ")")
+            if depth < 0 or word in (".", ";", "", "without", "but", "otherwise", "else", "unless"):
+                break
+            order = self.ahead(_ANY_ORDER) or self.ahead(_THIS_ORDER)
+            if is_first and (order or self.banned_at() or word in ("always", "whenever", "only", "with", "not")):
+                self.place = start
+                return ""
+            special = self.banned_at(1) or self.peek(1) in ("always", "whenever", "do", "only")
+            if (word == "," and self.banned_at(1)) or (word == "and" and special):
+                break
+            if depth == 0 and (self.then_ahead() or (word == "and" and self.then_ahead(1))):
+                found = "" if is_first and word != "and" else "then "
+                break
+            if depth == 0 and word in ("and", "or"):
+                found = "" if is_first else word
+                break
+            if depth == 0 and word == "," and self.place in self.commas:
+                found = self.commas[self.place]
+                break
+            if depth == 0 and word == ",":
+                passed.append(self.place)
+            if phrase := self.noun_phrase(self.place):
+                self.place = phrase.stop - 1
+        at_once = self.place == after and (word in ("and", "or") or self.then_ahead() > 0)
+        self.place = start
+        if not at_once:
+            self.commas |= dict.fromkeys(passed, found)
+        self.then_later = found == "then "
+        if found or at_once:
+            return found.strip()
         goes_on = self.candidates(after) or self.begins_clause(1) or self.peek(1) in ("(", "keep")
         return "then" if goes_on else ""
 
@@ -1286,6 +1301,8 @@ class _Parser(CommandReader):
     def number(self, what: str) -> int:
         if not self.peek().isdigit():
             self.fail(f"{what} is needed")
+        if len(self.peek()) > 9:
+            self.fail("this number is too large")
         return int(self.take().text)
 
     def section(self) -> _Section:

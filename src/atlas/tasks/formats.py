@@ -20,6 +20,7 @@ may be a proposition, a list of literals (all of them), or a list of such lists 
       u1: {uA: [[front_door], [carrying_key, -front_ball]]}
 """
 
+import functools
 import re
 import warnings
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from atlas.errors import AtlasError, Reader, TaskWarning, nearest
-from atlas.tasks.automata import Diagram, Diagrams, machine_without_gaps
+from atlas.tasks.automata import Diagram, Diagrams, machine_without_gaps, within_bounds
 from atlas.tasks.check import check
 from atlas.tasks.english import english
 from atlas.tasks.explain import explain, is_prose
@@ -52,9 +53,9 @@ from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 TASK_KEYS: Final = ("english", "ltlf", "transitions")
 """How a task can be written; one of them is needed."""
-_KEYS: Final = (*TASK_KEYS, "root", "transitions", "alphabet")
+_KEYS: Final = (*TASK_KEYS, "root", "alphabet")
 _LEAF: Final = "leaf"
-"""What an edge calls that calls nothing."""
+"""Stands for the callee of an edge that calls no machine."""
 
 
 def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
@@ -134,7 +135,7 @@ def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
     if not machines:
         _fail("transitions", "at least one transition is needed")
     places = {name: f"transitions.{name}" for name in machines}
-    if all(re.fullmatch(r"u(\d+|A|R)", str(name)) for name in machines):
+    if all(re.fullmatch(r"u([0-9]+|A|R)", str(name)) for name in machines):
         machines, places = {machine_name(0): machines}, {machine_name(0): "transitions"}
     numbers = {_index(name, "m", f"transitions.{name}"): name for name in machines}
     root = _index(value.get("root", machine_name(min(numbers))), "m", "root")
@@ -217,11 +218,11 @@ def _formulas(value: Any, place: str, vocabulary: Vocabulary) -> list[tuple[int,
 
 
 def _index(name: Any, letter: str, place: str, others: str = "") -> int:
-    match = re.fullmatch(rf"{letter}(\d+)", str(name))
+    match = re.fullmatch(rf"{letter}(0|[1-9][0-9]*)", str(name))
     if not match:
         known = " or ".join(filter(None, [f"{letter}0, {letter}1, …", others]))
-        _fail(place, f"'{name}' is no name: {known} is needed")
-    if int(match[1]) >= MAX_STATES - 2:
+        _fail(place, f"'{str(name)[:80]}' is no name: {known} is needed")
+    if len(match[1]) > 9 or int(match[1]) >= MAX_STATES - 2:
         _fail(place, f"{name} is too large a number: at most {letter}{MAX_STATES - 3} is possible")
     return int(match[1])
 
@@ -273,6 +274,9 @@ def to_dot(task: Task, vocabulary: Vocabulary) -> str:
 # automaton: staying is an edge, acceptance a marked state that is never left. Rewards have no place in HOA; a header of
 # our own lists them, which other tools skip. Hierarchies are flattened.
 
+MOST_HOA: Final = 200_000
+"""Letters of an automaton."""
+MOST_EDGES: Final = 2_000
 _REWARDS: Final = "atlas-rewards"
 """The header that lists the reward of each edge that leaves a running state, in the order of the body."""
 
@@ -318,6 +322,7 @@ def to_hoa(task: Task, vocabulary: Vocabulary, name: str = "") -> str:
     return "\n".join([*header, "--BODY--", *body, "--END--"]) + "\n"
 
 
+@within_bounds
 def from_hoa(text: str, vocabulary: Vocabulary) -> Task:
     """The task that a deterministic automaton with state-based or transition-based Büchi acceptance stands for.
 
@@ -377,6 +382,7 @@ def _settled(automaton: "_HoaReader", leaves: dict[int, Diagram]) -> dict[int, i
     def counts(marked: bool) -> bool:
         return marked if always is None else always
 
+    @functools.cache
     def reach(u: int) -> set[int]:
         found = {u}
         for v in (todo := [u]):
@@ -402,13 +408,13 @@ class _HoaReader(Reader):
     """The automaton that a HOA text describes."""
 
     TOKEN: Final = re.compile(
-        r"\s*(?:/\*.*?\*/\s*)*(?:(?P<string>\"(?:\\.|[^\"\\])*\")|(?P<mark>--[A-Z]+--)|(?P<header>[A-Za-z_][\w-]*:)"
+        r"\s*(?:(?P<comment>/\*.*?\*/)|(?P<string>\"(?:\\.|[^\"\\])*\")|(?P<mark>--[A-Z]+--)|(?P<header>[A-Za-z_][\w-]*:)"
         r"|(?P<int>\d+)|(?P<word>@?[A-Za-z_][\w-]*)|(?P<sign>[\[\](){}&|!])|(?P<bad>\S))",
         re.DOTALL,
     )
 
     def __init__(self, text: str, vocabulary: Vocabulary) -> None:
-        super().__init__(text, self.TOKEN, "HOA")
+        super().__init__(text, self.TOKEN, "HOA", MOST_HOA)
         self.vocabulary = vocabulary
         self.diagrams = Diagrams()
         self.props: list[int] = []
@@ -416,6 +422,7 @@ class _HoaReader(Reader):
         self.start: int | None = None
         self.states: dict[int, _HoaState] = {}
         self.rewards: list[float] = []
+        self.edges = 0
         self.always: bool | None = None
         """Whether the acceptance is `t` or `f`, which hold for every run and none."""
         self.header()
@@ -435,6 +442,8 @@ class _HoaReader(Reader):
         return self.take().text
 
     def integer(self) -> int:
+        if self.kind == "int" and len(self.peek()) > 9:
+            self.fail("this number is too large")
         return int(self.expect_kind("int"))
 
     def header(self) -> None:
@@ -477,7 +486,11 @@ class _HoaReader(Reader):
                 self.fail("this acceptance is not understood; 'Acceptance: 1 Inf(0)' (Büchi), '0 t' or '0 f' is needed")
         elif name == f"{_REWARDS}:":
             while self.kind == "string":
-                self.rewards.append(float(self.take().text.strip('"')))
+                try:
+                    self.rewards.append(float(self.peek().strip('"')))
+                except ValueError:
+                    self.fail("a number is needed as the reward")
+                self.place += 1
         elif name[0].isupper() and name != "States:":
             self.place -= 1
             self.fail(f"the header {name[:-1]} is not understood, and may not be skipped")
@@ -506,7 +519,7 @@ class _HoaReader(Reader):
             return int(token.text == "t")
         if token.text in self.aliases:
             return self.aliases[token.text]
-        if kind == "int" and int(token.text) < len(self.props):
+        if kind == "int" and len(token.text) <= 9 and int(token.text) < len(self.props):
             return self.diagrams.literal(self.props[int(token.text)])
         return self.fail(f"'{token.text}' is no label: t, f, an alias or 0 to {len(self.props) - 1} is needed", token)
 
@@ -514,6 +527,8 @@ class _HoaReader(Reader):
         while self.skip("State:"):
             shared = self.bracketed()
             number = self.integer()
+            if number in self.states:
+                self.fail(f"state {number} is described twice")
             if self.kind == "string":
                 self.place += 1
             state = self.states[number] = _HoaState(self.marks())
@@ -534,6 +549,9 @@ class _HoaReader(Reader):
         marked = self.marks() or state.marked
         if any(self.diagrams.both(label, other) and goal != target for other, goal, _ in state.edges):
             self.fail("the automaton is not deterministic: this edge and an earlier one hold for the same label")
+        self.edges += 1
+        if self.edges > MOST_EDGES:
+            self.fail(f"the automaton has more than {MOST_EDGES:,} edges")
         state.edges.append((label, target, marked))
 
     def bracketed(self) -> Diagram | None:

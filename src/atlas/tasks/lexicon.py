@@ -85,6 +85,8 @@ NUMBERS: Final = {
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
     )
 }
+LONGEST: Final = 60
+"""Words of a noun phrase."""
 ALL: Final = -1
 """The count of a noun phrase that speaks of all there are."""
 SEVERAL: Final = -2
@@ -349,16 +351,16 @@ class Lexicon:
     # Noun phrases
 
     def noun_phrase(self, tokens: list[Token], place: int) -> NounPhrase | None:
-        """The noun phrase at a place, if there is one."""
-        text = [token.text for token in tokens]
+        """The noun phrase at a place, if there is one; it has less than LONGEST words."""
+        offset, place = place, 0
+        text = [token.text for token in tokens[offset : offset + LONGEST]] + [""]
 
         def at(i: int) -> str:
             return text[min(i, len(text) - 1)]
 
         if at(place) == "it":
-            return NounPhrase((), place + 1, pronoun="it")
+            return NounPhrase((), offset + 1, pronoun="it")
         count, another, both, said = 1, False, False, False
-        start = place
         if at(place) in ("either", "both") or (at(place), at(place + 1)) == ("one", "of"):
             both = at(place) == "both"
             place += 1 + (at(place) == "one")
@@ -377,7 +379,9 @@ class Lexicon:
                 count, place = 2, place + 2
             elif word in ARTICLES:
                 place += 1
-            elif (word in NUMBERS or word.isdigit()) and (word != "one" or self._starts_noun(at(place + 1))):
+            elif (word in NUMBERS or (word.isdigit() and len(word) < 7)) and (
+                word != "one" or self._starts_noun(at(place + 1))
+            ):
                 count, place = NUMBERS[word] if word in NUMBERS else int(word), place + 1
             else:
                 break
@@ -386,11 +390,11 @@ class Lexicon:
         if found is None:
             return None
         things, stop, is_plural, joined_all, pronoun = found
-        determined = text[start:place]
+        determined = text[:place]
         if is_plural and count == 1 and not another:
             count = SEVERAL if not joined_all and "any" not in determined else 1
             count = 2 if both and not joined_all else count
-        return NounPhrase(things, stop, joined_all, count, another, pronoun)
+        return NounPhrase(things, offset + stop, joined_all, count, another, pronoun)
 
     def _starts_noun(self, word: str) -> bool:
         return self.adjective(word) is not None or self._noun(word) is not None

@@ -55,13 +55,11 @@ _MOST_STATES: Final = 2_000
 """Before minimisation."""
 
 
+@automata.within_bounds
 def ltlf(text: str, vocabulary: Vocabulary) -> Task:
     """The task of a formula. Exact for all labels, also those that the vocabulary calls impossible."""
     progression = _Progression()
-    try:
-        automaton = progression.automaton(parse(text, vocabulary.ids))
-    except RecursionError:
-        raise AtlasError("the formula is nested too deeply: split it into several tasks") from None
+    automaton = progression.automaton(parse(text, vocabulary.ids))
     text = text.strip()
     if not automaton.can_accept:
         raise AtlasError(

@@ -1,7 +1,7 @@
 """Tasks as plain values: reward machines that may call each other. No JAX.
 
 Everything people do with tasks works on `Task`: front ends build one, printers, checks, drawings and the prover read
-one. Training uses its arrays (`atlas.tasks.packed`). `tabulate` and `untabulate` lead from one form to the other.
+one. Training uses its arrays (`atlas.tasks.packed`); `tabulate` makes them as NumPy tables, `untabulate` reads them.
 """
 
 import functools
@@ -21,8 +21,15 @@ UNUSED: Final = -1
 """Target of an edge slot that holds no edge, and every other empty slot of a table."""
 MAX_STATES: Final = 127
 """The number of a state, over all machines, is one byte."""
+MAX_EDGES: Final = 4_096
+"""Of one machine."""
+MAX_REWARD: Final = 1_000_000
+MAX_TABLE: Final = 1 << 22
+"""Literals that the table of one machine has room for: states x edges x literals, each as many as the most."""
+MAX_CHAINS: Final = 4_096
+"""Ways out of one state, through calls."""
 ACCEPT, REJECT = -1, -2
-"""How those who build a machine may call its terminal states."""
+"""Targets that stand for acceptance and rejection while a machine is built."""
 
 
 class Edge(NamedTuple):
@@ -170,11 +177,20 @@ def machine(
             outcomes.append(result)
     if len(outcomes) > MAX_STATES:
         raise AtlasError(f"a machine of {len(outcomes)} states is too large: at most {MAX_STATES} are allowed")
+    if len(listed) > MAX_EDGES:
+        raise AtlasError(f"a machine of {len(listed):,} transitions is too large: at most {MAX_EDGES:,} are allowed")
+    for edge in listed:
+        if not abs(edge.reward) <= MAX_REWARD:
+            raise AtlasError(f"the reward {edge.reward} is not allowed: at most {MAX_REWARD:,} in size is")
     renamed = [
         Edge(number[e.source], number[e.target], tuple(map(int, e.literals)), float(np.float32(e.reward)), int(e.call))
         for e in listed
     ]
-    return Machine(tuple(sorted(renamed, key=lambda edge: edge.source)), tuple(outcomes))
+    one = Machine(tuple(sorted(renamed, key=lambda edge: edge.source)), tuple(outcomes))
+    literals = max([len(edge.literals) for edge in one.edges], default=0)
+    if len(outcomes) * max(map(len, one.leaving)) * literals > MAX_TABLE:
+        raise AtlasError("a machine with so many transitions and conditions is too large")
+    return one
 
 
 def hierarchy(machines: Sequence[Machine], root: int = 0) -> Task:
@@ -192,12 +208,25 @@ def hierarchy(machines: Sequence[Machine], root: int = 0) -> Task:
             if callee == root:
                 raise AtlasError(f"{machine_name(caller)} calls {machine_name(root)}: the root may not be called")
 
-    def visit(number: int, callers: tuple[int, ...]) -> None:
+    ways: dict[int, int] = {}  # how many chains leave the initial state of each machine
+
+    def visit(number: int, callers: tuple[int, ...]) -> int:
         if number in callers:
             cycle = " -> ".join(machine_name(m) for m in (*callers[callers.index(number) :], number))
             raise AtlasError(f"the calls {cycle} are cyclic: a machine may not call itself, directly or through others")
-        for callee in callees[number]:
-            visit(callee, (*callers, number))
+        if number not in ways:
+            for callee in callees[number]:
+                visit(callee, (*callers, number))
+            each = [
+                sum(1 if edge.call == NO_CALL else ways[edge.call] for edge in edges)
+                for edges in machines[number].leaving
+            ]
+            if max(each) > MAX_CHAINS:
+                raise AtlasError(
+                    f"{machine_name(number)} calls so many machines in turn that it has {max(each):,} ways out"
+                )
+            ways[number] = each[0]
+        return ways[number]
 
     for number in range(len(machines)):
         visit(number, ())

@@ -22,7 +22,7 @@ from atlas.struct import Struct
 from atlas.tasks import machine
 from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
 from atlas.types import Edit, Graph
-from atlas.vocabulary import ACCEPTED
+from atlas.vocabulary import ACCEPTED, RUNNING
 
 
 class PackedTask(Struct):
@@ -104,6 +104,30 @@ def unstack(batch: PackedTask) -> list[machine.Task]:
     columns = tables(batch)
     rows: Any = ([None if column is None else column[i] for column in columns] for i in range(len(columns.target)))
     return [machine.untabulate(machine.Tables(*row)) for row in rows]
+
+
+def sound(batch: PackedTask, props: int) -> np.ndarray:
+    """`bool[batch]`: which tasks of a batch, read from a file that anyone may have written, can be."""
+    target, guard, reward, outcome, call, root, chain = tables(batch)
+    _, machines, states, edges = target.shape
+
+    def within(array: np.ndarray, low: int, high: int) -> Any:
+        return ((array >= low) & (array < high)).reshape(len(array), -1).all(1)
+
+    good = within(target, UNUSED, states) & within(guard, -props, props + 1) & within(outcome, 0, 3)
+    good &= within(np.abs(reward), 0, machine.MAX_REWARD + 1)  # NaN is not within either
+    good &= ~((target != UNUSED) & (outcome != RUNNING)[..., None]).reshape(len(target), -1).any(1)
+    if call is None or root is None or chain is None:
+        return good & (machines == 1) & (call is None and root is None and chain is None)
+    good &= within(call, UNUSED, machines) & within(root, 0, machines) & within(chain, UNUSED, edges)
+    for number in np.flatnonzero(good):
+        row: Any = (column[number] for column in (target, guard, reward, outcome, call, root, chain))
+        task = machine.untabulate(machine.Tables(*row))
+        try:
+            machine.hierarchy(task.machines, task.root)
+        except AtlasError:
+            good[number] = False
+    return good
 
 
 def flattened(batch: PackedTask) -> PackedTask:

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Final
 
-from atlas.errors import listed
+from atlas.errors import AtlasError, listed
 from atlas.tasks import automata
 from atlas.tasks.automata import Automaton, Diagrams
 from atlas.tasks.lexicon import Guard, gerund
 from atlas.vocabulary import Vocabulary
 
 _ARTICLE: Final = re.compile(r"\b(?:an?|the) ")
+MOST_CASES: Final = 4_096
+"""Conjunctions that one moment may stand for."""
 _TIMES: Final = {1: "once", 2: "twice"}
 
 
@@ -154,6 +156,8 @@ Rule = Ban | Hold | AtMost | Whenever
 
 def both(one: Guard, other: Guard) -> Guard:
     """Where both hold."""
+    if len(one) * len(other) > MOST_CASES:
+        raise AtlasError(f"more than {MOST_CASES:,} cases at one moment: name fewer objects")
     cubes = (tuple(dict.fromkeys(a + b)) for a, b in product(one, other))
     return tuple(dict.fromkeys(cube for cube in cubes if not any(-x in cube for x in cube)))
 

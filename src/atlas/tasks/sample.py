@@ -145,9 +145,9 @@ class Relation(NamedTuple):
     """Which label rules out which: implication between propositions, or their equality where C is off."""
 
     implied: UInt32[Array, "props words"]
-    """Row p: what holds wherever p does."""
+    """Row p: the propositions that p implies."""
     implying: UInt32[Array, "props words"]
-    """Row p: what p holds wherever it does."""
+    """Row p: the propositions that imply p."""
 
 
 def relation(vocabulary: Vocabulary, constrain: bool) -> Relation:

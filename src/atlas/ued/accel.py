@@ -72,7 +72,7 @@ class ACCEL:
 
     def observe(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> ACCELState:
         state = plr.observe(state, proposal, outcome, self.config)
-        if len(proposal.slots) != len(state.parents):  # no replay has another shape
+        if len(proposal.slots) != len(state.parents):  # a batch of another size was no replay
             return state.replace(edit_next=jnp.array(False))
         replayed = proposal.kind == REPLAYED
         parents, partial = jax.tree.map(

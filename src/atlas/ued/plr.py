@@ -54,8 +54,8 @@ def propose(
     fresh: Callable[[Key[Array, ""]], Proposal],
     may_replay: bool | Bool[Array, ""] = True,
 ) -> tuple[State, Proposal]:
-    """Replayed problems to train on, `fresh(key)` to score only. Where fresh ones are trained on too, chance decides,
-    unless no replay may come now."""
+    """Replayed problems if `train`, else `fresh(key)` to be scored only. Where new problems are trained on as well
+    (`train_on_new`), chance decides between the two; `may_replay` can rule a replay out."""
 
     def replay(key: Key[Array, ""]) -> Proposal:
         slots = buffers.sample(key, state.buffer, num_train, config.buffer)

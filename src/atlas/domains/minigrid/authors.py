@@ -14,7 +14,7 @@ import yaml
 from atlas.documents import Document, read_documents
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.grid import Level
-from atlas.domains.minigrid.text import ARROWS, OBJECT_LETTERS, Agent, make_level
+from atlas.domains.minigrid.text import ARROWS, MOST_LETTERS, OBJECT_LETTERS, Agent, make_level
 from atlas.errors import AtlasError, LevelTextError
 
 LEVEL_KEYS: Final = ("obj_grid", "col_grid")
@@ -50,7 +50,10 @@ def parse_level(document: Document) -> Level:
 
 
 def _lines(document: Document, node: yaml.Node, key: str) -> list[str]:
-    return document.text(node, key).strip("\n").split("\n")
+    text = document.text(node, key).strip("\n")
+    if len(text) > MOST_LETTERS:
+        document.fail(node, f"{key} has {len(text):,} letters: at most {MOST_LETTERS:,} are read")
+    return text.split("\n")
 
 
 def _cells(objects: list[str], colours: list[str]) -> np.ndarray:
@@ -78,7 +81,7 @@ def _agent(objects: list[str]) -> Agent:
 
 def _pocket(entries: dict[str, yaml.Node]) -> str | None:
     """What is carried. Nulls are written as block scalars, so what counts is whether the characters are known."""
-    letter, ink = (str(entries[key].value).strip() if key in entries else "" for key in POCKET_KEYS)
+    letter, ink = (str(entries[key].value).strip()[:9] if key in entries else "" for key in POCKET_KEYS)
     if OBJECTS.get(letter) in grid.MOVABLE and ink in COLOURS:
         return grid.cell_name(grid.cell(OBJECTS[letter], COLOURS[ink]))
     return None
@@ -102,7 +105,9 @@ def list_entries(document: Document) -> list[yaml.Node]:
 def pair_of_entry(document: Document, node: yaml.Node) -> Pair:
     """The pair that one entry of a list names."""
     entry = document.value(node)
-    level, task = (_find(document, node, str(entry[key])) for key in PAIR_KEYS)
+    if not all(isinstance(entry[key], str) and entry[key] for key in PAIR_KEYS):
+        document.fail(node, f"{' and '.join(PAIR_KEYS)} must be paths")
+    level, task = (_find(document, node, entry[key]) for key in PAIR_KEYS)
     return Pair(str(entry.get("name", level.stem)), level, task)
 
 

@@ -30,7 +30,7 @@ from atlas.show.canvas import (
 )
 
 FLOOR, SEAM, WALL, AGENT = "#16171b", "#3a3c42", "#686b72", "#ff4030"
-"""The seam lies between cells of floor."""
+"""Colours; the seam is the line between cells of floor."""
 LIGHT: Final = 0.22
 """How much white lies over what the agent sees."""
 STRIP: Final = 1.25
@@ -156,6 +156,25 @@ def sign(prop: int) -> Sign:
         bar = Line(((0.9, 0.5), (1.3, 0.5)), stroke=INK, width=0.14)
         shapes, width = (bar, *tiles[0], Group(tiles[1], (1.25, 0.0))), 2.25
     return Sign(" + ".join(words), Drawing(shapes, (width, 1.0)))
+
+
+def legend() -> list[tuple[Drawing, str]]:
+    """What levels hold, one of each, and the three kinds of propositions."""
+    cells = {
+        grid.cell(grid.KEY, 4): "key", grid.cell(grid.BALL, 0): "ball", grid.cell(grid.SQUARE, 2): "square",
+        grid.cell(grid.DOOR_OPEN, 1): "open door", grid.cell(grid.DOOR_CLOSED, 1): "closed door",
+        grid.cell(grid.DOOR_LOCKED, 1): "locked door", grid.WALL_CELL: "wall",
+        grid.cell(grid.KEY, grid.NO_COLOUR): "a key of any colour",
+    }  # fmt: skip
+    signs = {
+        "front_ball_red": "in front of a red ball",
+        "carrying_ball_red": "carrying it",
+        "next_ball_red_key_blue": "lying side by side",
+    }
+    pictures = [(Drawing((cell_symbol(code),), (1.0, 1.0)), words) for code, words in cells.items()]
+    agent = Drawing((cell_symbol(grid.FLOOR_CELL), agent_symbol(1)), (1.0, 1.0))
+    told = [(sign(alphabet.IDS[name]).picture, words) for name, words in signs.items()]
+    return [(agent, "agent, looking right; what it sees is lit"), *pictures, *told]
 
 
 # Terminals: two columns a cell, each on a ground of its own, for dark and light screens alike

@@ -35,9 +35,8 @@ from atlas.types import Edit, pack_pair
 
 # Growing and shrinking a level by a row or a column of rooms: 1 - 2 - 4 - 6 - 9, alternately across and down.
 #
-# The agent's rooms stay, both of them if it stands in a doorway. New rooms come empty, with random doors, which count
-# as
-# objects; so the fewest objects a level may hold are there. Neither edit leads to a room count that the settings lack.
+# The agent's rooms stay, both of them if it stands in a doorway. New rooms come empty, with random doors; those count
+# as objects, so a grown level never has too few. Neither edit leads to a room count that the settings lack.
 
 BEFORE, AFTER = range(2)
 """The sides: left or above, right or below."""
@@ -45,7 +44,7 @@ _LADDER: Final = tuple(ROOM_GRID)
 
 
 class _Step(NamedTuple):
-    """What changes from one room count to another, indexed by the first."""
+    """What changes from one room count to another, indexed by the count before."""
 
     rooms: np.ndarray
     """`int32[INDEXED]`: the room count afterwards; 0 if there is none."""
@@ -92,7 +91,7 @@ def add_rooms(
     grown = grown.at[jnp.where(is_new, places, table.nowhere)].set(
         doors[below(u[1 : 1 + len(places)], doors.shape[0])], mode="drop"
     )
-    return _moved(level, grown.reshape(cells.shape), offset, rooms), _arguments(side, rooms)
+    return _moved(level, grown.reshape(cells.shape), offset, rooms), _rooms_changed(side, rooms)
 
 
 def can_remove_rooms(table: Layouts, level: Level) -> Bool[Array, ""]:
@@ -111,7 +110,7 @@ def remove_rooms(table: Layouts, key: Key[Array, ""], level: Level) -> tuple[Lev
     is_door = jnp.zeros(table.nowhere, bool).at[jnp.asarray(table.doors)[rooms]].set(True, mode="drop")
     cells = jnp.where((bare == FLOOR_CELL) | is_door.reshape(cells.shape), cells, bare)
     room_left = jnp.asarray(table.most - table.num_doors)[rooms]
-    return _moved(level, _thin_out(u[1:], cells, room_left), offset, rooms), _arguments(side, rooms)
+    return _moved(level, _thin_out(u[1:], cells, room_left), offset, rooms), _rooms_changed(side, rooms)
 
 
 def _removable(table: Layouts, level: Level) -> Bool[Array, "sides"]:
@@ -173,7 +172,7 @@ def _moved(level: Level, cells: UInt8[Array, "rows cols"], offset: Int32[Array, 
     return level.replace(cells=cells, position=position, rooms=rooms.astype(jnp.int8))
 
 
-def _arguments(side: Int32[Array, ""], rooms: Int32[Array, ""]) -> Int16[Array, "3"]:
+def _rooms_changed(side: Int32[Array, ""], rooms: Int32[Array, ""]) -> Int16[Array, "3"]:
     return jnp.stack([side, rooms, jnp.int32(-1)]).astype(jnp.int16)
 
 
@@ -250,7 +249,7 @@ def _other(u: Float32[Array, ""], choices: UInt8[Array, "n"], current: UInt8[Arr
     return choices[jnp.where(known & (place >= jnp.argmax(same)), place + 1, place)]
 
 
-def _arguments_edits(level: Level, at: Int32[Array, ""] | int, to: Int32[Array, ""] | int, what: Array | int) -> Array:
+def _places_changed(level: Level, at: Int32[Array, ""] | int, to: Int32[Array, ""] | int, what: Array | int) -> Array:
     """The record of an edit: two places (-1 for none) and a number."""
     columns = level.cells.shape[1]
     places = [jnp.where(jnp.asarray(p) < 0, -1, pack_pair(jnp.asarray(p) // columns, p % columns)) for p in (at, to)]
@@ -275,7 +274,7 @@ def move_agent(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     to = pick_cell(u[0], _free(level))
     position = jnp.stack(jnp.divmod(to, level.cells.shape[1])).astype(jnp.int8)
     direction = below(u[1], 4).astype(jnp.int8)
-    arguments = _arguments_edits(level, _flat(level, level.position), to, direction)
+    arguments = _places_changed(level, _flat(level, level.position), to, direction)
     return level.replace(position=position, direction=direction), arguments
 
 
@@ -289,7 +288,7 @@ def move_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     to, at = pick_cell(u[0], _free(level)), pick_cell(u[1], movable_at(level))
     thing = level.cells.reshape(-1)[at]
     cells = _put(_put(level.cells, at, FLOOR_CELL), to, thing)
-    return level.replace(cells=cells), _arguments_edits(level, at, to, thing)
+    return level.replace(cells=cells), _places_changed(level, at, to, thing)
 
 
 def can_add_object(palette: Palette, level: Level) -> Bool[Array, ""]:
@@ -301,7 +300,7 @@ def add_object(palette: Palette, key: Key[Array, ""], level: Level) -> Changed:
     u = edit_draws(key)
     to = pick_cell(u[0], _free(level))
     thing = palette.movables[below(u[1], palette.movables.shape[0])]
-    return level.replace(cells=_put(level.cells, to, thing)), _arguments_edits(level, -1, to, thing)
+    return level.replace(cells=_put(level.cells, to, thing)), _places_changed(level, -1, to, thing)
 
 
 def can_remove_object(palette: Palette, level: Level) -> Bool[Array, ""]:
@@ -312,7 +311,7 @@ def remove_object(_: Palette, key: Key[Array, ""], level: Level) -> Changed:
     """A movable object is gone. Lineage: from, none, the object."""
     at = pick_cell(edit_draws(key)[1], movable_at(level))
     thing = level.cells.reshape(-1)[at]
-    return level.replace(cells=_put(level.cells, at, FLOOR_CELL)), _arguments_edits(level, at, -1, thing)
+    return level.replace(cells=_put(level.cells, at, FLOOR_CELL)), _places_changed(level, at, -1, thing)
 
 
 def can_replace_object(palette: Palette, level: Level) -> Bool[Array, ""]:
@@ -343,4 +342,4 @@ def _replace(
 ) -> Changed:
     at = pick_cell(u[1], _changeable(level.cells, mask, choices))
     thing = _other(u[2], choices, level.cells.reshape(-1)[at])
-    return level.replace(cells=_put(level.cells, at, thing)), _arguments_edits(level, at, -1, thing)
+    return level.replace(cells=_put(level.cells, at, thing)), _places_changed(level, at, -1, thing)

@@ -1,8 +1,4 @@
-"""The one table of sizes, walls, doors and object limits that the sampler and the edits share.
-
-Rooms are INSIDE x INSIDE, in a grid of rooms, with one wall between two of them and a door in the middle of it.
-Everything else follows from ROOM_GRID. Tables are indexed by the number of rooms itself.
-"""
+"""The data of Minigrid: cells, levels and states; sizes, walls and doors by number of rooms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Labels: which propositions hold in a state.
 
 `holds` answers only what is asked: it marks the cells in sight that fit a descriptor as bits of one word, so that "next
-to" is a shift. The full label exists for people, tests and tools.
+to" is a shift.
 """
 
 from typing import Final
@@ -25,9 +25,9 @@ from atlas.domains.minigrid.alphabet import (
 )
 from atlas.domains.minigrid.grid import BALL, DOOR_CLOSED, DOWN, UP, VIEW, State, cell
 
-# The cells in sight are the bits of a word, with a gap of one bit between rows so
-# that neighbours to the left and right are one shift away, and never in another row. They are not turned to the view of
-# the agent, because neighbours stay neighbours; only its own cell and the one ahead are in other places then.
+# The cells in sight are the bits of a word, with a gap of one bit between rows, so that neighbours to the left and
+# right are one shift away, and never in another row. They are not turned to the view of the agent, because neighbours
+# stay neighbours; only its own cell and the one ahead are in other places then.
 STRIDE: Final = VIEW + 1
 CELL_BITS: Final = np.array(
     [[1 << (STRIDE * row + column) for column in range(VIEW)] for row in range(VIEW)], np.uint32

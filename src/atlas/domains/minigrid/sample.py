@@ -1,7 +1,4 @@
-"""Levels and propositions fitted to each other: what a level allows, and levels that hold what a task mentions.
-
-An object is numbered by its kind and colour here (`kind * colours + colour`), NO_OBJECT is none.
-"""
+"""Random levels, and levels and propositions fitted to each other: what a level allows, what a task needs."""
 
 from collections.abc import Callable
 from typing import Final
@@ -38,7 +35,7 @@ from atlas.struct import Struct
 
 
 class Bounds(Struct):
-    """What a level shall look like, as values that may differ from one call to the next."""
+    """The limits of one sampled level, as traced values."""
 
     rooms: Int[Array, ""]
     least: Int[Array, ""]
@@ -161,7 +158,7 @@ _BOTH: Final = np.array(
 """What is counted twice when the two of a pair are counted apart."""
 
 
-def count_objects(level: Level) -> Int32[Array, "kinds colours"]:
+def count_by_kind(level: Level) -> Int32[Array, "kinds colours"]:
     """How many objects of each kind and colour there are, a carried one included."""
     codes = jnp.append(level.cells.reshape(-1), level.carrying)
     bins = jnp.zeros(8 * len(KINDS), jnp.int32).at[codes].add(1)
@@ -174,7 +171,7 @@ def possible(level: Level) -> Bool[Array, "props"]:
     A pair needs two objects. Doors stay locked unless there is a key of their colour, and any other door can be open
     or closed; a locked one is needed where a proposition says so.
     """
-    fitting = jnp.append(_count_fitting(_in_time(count_objects(level))), 0)
+    fitting = jnp.append(_count_fitting(_in_time(count_by_kind(level))), 0)
     first, second, both = (fitting[index] for index in (_FIRST, _SECOND, _BOTH))
     return jnp.where(jnp.asarray(_IS_PAIR), first * second > both, first > 0)
 

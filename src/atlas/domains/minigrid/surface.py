@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 from jax import Array
 from jaxtyping import Bool
@@ -14,6 +13,7 @@ from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import LevelTextError
+from atlas.programs import Program
 from atlas.types import Problem, unpack_pair
 
 if TYPE_CHECKING:
@@ -50,6 +50,23 @@ class MinigridSurface:
 
     def pad(self, level: Level) -> Level:
         return text.pad_level(level, text.MAX_ROWS, text.MAX_COLS)
+
+    def sound(self, levels: Level) -> np.ndarray:
+        cells, place = np.asarray(levels.cells), np.asarray(levels.position)
+        carried, facing = np.asarray(levels.carrying), np.asarray(levels.direction)
+        inside: np.ndarray = np.all((place >= 0) & (place < cells.shape[1:]), axis=1)
+        row, column = np.where(inside[:, None], place, 0).T
+        under = cells[np.arange(len(cells)), row, column]
+        held = (carried == grid.NOTHING) | np.isin(carried, [c for c in text.CELL_TEXT if c >> 3 in grid.MOVABLE])
+        return (
+            np.isin(cells, list(text.CELL_TEXT)).all((1, 2))
+            & inside
+            & ((under == grid.FLOOR_CELL) | np.isin(under >> 3, grid.DOOR_OPEN))
+            & (facing >= 0)
+            & (facing < len(DIRECTIONS))
+            & held
+            & np.isin(np.asarray(levels.rooms), [grid.FREE_FORM, *grid.ROOM_GRID])
+        )
 
     def describe(self, level: Level) -> dict[str, Any]:
         rows, cols = text.natural_cells(level).shape
@@ -110,6 +127,11 @@ class MinigridSurface:
         from atlas.domains.minigrid.draw import sign
 
         return sign(prop)
+
+    def legend(self) -> "list[tuple[Drawing, str]]":
+        from atlas.domains.minigrid.draw import legend
+
+        return legend()
 
     def symbols(self) -> "list[Symbol]":
         from atlas.domains.minigrid.draw import page_symbols
@@ -176,7 +198,7 @@ class MinigridSurface:
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
 
 
-_view = jax.jit(dynamics.view)
+_view = Program("minigrid view", lambda: dynamics.view)
 
 
 def _in_hands(code: int) -> str | None:

@@ -16,7 +16,6 @@ import textwrap
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from atlas.domains.minigrid import grid
@@ -27,6 +26,9 @@ MAX_ROWS, MAX_COLS = size_of(max(ROOM_GRID))
 MAX_OBJECTS: Final = FREE_FORM_OBJECTS[1]
 """Objects in the grid, doors included."""
 MAX_DOORS: Final = len(door_places(max(ROOM_GRID)))
+
+MOST_LETTERS: Final = 20_000
+"""Of a drawing, blanks around it included."""
 
 COLOUR_LETTERS: Final = "rgbpya"
 """By colour."""
@@ -63,6 +65,8 @@ class Agent(NamedTuple):
 
 def parse_level(text: str, carrying: str | None = None) -> Level:
     """Read a level at its natural size; `carrying` may be given apart, e.g. `blue key`."""
+    if len(text) > MOST_LETTERS:
+        raise LevelTextError(f"the level has {len(text):,} letters: at most {MAX_ROWS}x{MAX_COLS} cells are allowed")
     lines, first_line, indent = _drawing(text)
     if lines and lines[-1].startswith(CARRYING):
         if carrying is not None:
@@ -148,15 +152,16 @@ def _only_agent(agents: list[tuple[Agent, int, int]]) -> Agent:
 
 
 def make_level(cells: np.ndarray, agent: Agent, carrying: str | None = None) -> Level:
-    """A level from its parts, checked against what levels may be and cropped to its natural size."""
+    """A level from its parts, checked against what levels may be and cropped to its natural size; on the host, so that
+    reading a file compiles nothing."""
     cells = cells[: _extent(cells, axis=1), : _extent(cells, axis=0)]
     _check(cells)
-    return Level(
-        cells=jnp.asarray(cells, jnp.uint8),
-        position=jnp.array([agent.row, agent.column], jnp.int8),
-        direction=jnp.int8(agent.direction),
-        carrying=jnp.uint8(grid.NOTHING if carrying is None else parse_object(carrying)),
-        rooms=jnp.int8(count_rooms(cells)),
+    return Level.unchecked(
+        cells=cells,
+        position=np.array([agent.row, agent.column], np.int8),
+        direction=np.array(agent.direction, np.int8),
+        carrying=np.array(grid.NOTHING if carrying is None else parse_object(carrying), np.uint8),
+        rooms=np.array(count_rooms(cells), np.int8),
     )
 
 
@@ -250,6 +255,6 @@ def pad_level(level: Level, rows: int, cols: int) -> Level:
 
 
 def _with_cells(level: Level, cells: np.ndarray) -> Level:
-    """The level with other cells, on the device."""
-    fields = {field.name: jnp.asarray(getattr(level, field.name)) for field in dataclasses.fields(level)}
-    return Level(**{**fields, "cells": jnp.asarray(cells)})
+    """The level with other cells, on the host."""
+    fields = {field.name: np.asarray(getattr(level, field.name)) for field in dataclasses.fields(level)}
+    return Level.unchecked(**{**fields, "cells": cells})

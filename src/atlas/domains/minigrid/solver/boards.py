@@ -1,7 +1,7 @@
 """A level as sets of cells, for search: where objects lie, what is carried, where each proposition holds.
 
 A set of cells is a whole number with one bit a cell, so that a few shifts move all poses of a search at once. This
-repeats `dynamics` and `alphabet` in another form: tests compare the two, and plans found here are replayed there.
+repeats `dynamics` and `labels` in another form: tests compare the two, and plans found here are replayed there.
 """
 
 from collections.abc import Collection, Iterable, Iterator

@@ -46,7 +46,7 @@ from atlas.vocabulary import ACCEPTED, RUNNING
 # Guards that cannot hold while only some doors are unlocked.
 #
 # Objects may be carried anywhere, doors opened and closed again, `next` is seen through walls, and what is out of reach
-# is seen where it lies. This forgets nothing: the agent is confined to a region, flooded through objects and doors that
+# is seen where it lies. What is kept: the agent is confined to a region, flooded through objects and doors that
 # are not locked. An object beside the region is part of it, so one outside lies where it lay, and nothing can be put
 # beside it. A door outside the region stays as it is.
 

@@ -26,6 +26,7 @@ from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bo
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
 from atlas.errors import AtlasError
 from atlas.problems import stack
+from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.machine import Task, natural_size
 from atlas.tasks.packed import RewardMachines, unpack
@@ -221,4 +222,4 @@ def _replay(step_limit: int) -> Any:
         start = (world.reset(problem), jnp.bool_(False), jnp.bool_(False))
         return jax.lax.while_loop(lambda moment: ~moment[1] & (moment[0].time < length), act, start)[2]
 
-    return jax.jit(jax.vmap(is_accepted))
+    return Program(f"replay {step_limit}", lambda: jax.vmap(is_accepted))

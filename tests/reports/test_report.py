@@ -89,11 +89,39 @@ def test_every_section_is_filled(single: str) -> None:
     parts = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', single, re.DOTALL))
     assert 'class="missing"' not in single
     for name in ("learning", "evaluation", "curriculum", "losses"):
-        assert parts[name].count("<figure>") >= 3 or name == "learning"
+        assert parts[name].count("<figure ") >= 3
     assert parts["gallery"].count('class="card"') == 3 * 4
     assert parts["episodes"].count('class="player"') == 2
     assert parts["evaluation"].count('class="sortable"') == 3
     assert len(single.encode()) < MOST_BYTES
+
+
+def test_the_first_screen_says_what_came_of_it(single: str) -> None:
+    header = single[single.index("<header>") : single.index("</header>")]
+    assert "<b>2 % → 69 %</b><span>held-out problems, first to last</span>" in header
+    assert "<span>set, mean solve rate</span>" in header
+
+
+def test_curves_on_held_out_problems_have_every_axis(single: str) -> None:
+    learning = re.findall(r'<section id="learning">(.*?)</section>', single, re.DOTALL)[0]
+    assert re.findall(r'<button type="button" data-axis="([^"]*)"', learning) == ["env steps", "minutes", "updates"]
+    assert re.findall(r'<figure data-axis="([^"]+)"', learning) == ["env steps", "minutes", "updates"]
+
+
+def test_how_attempts_failed_is_shown(single: str) -> None:
+    assert "Endings, set" in single
+    rows = re.findall(r"<tr>.*?</tr>", single, re.DOTALL)
+    assert any("behind-you" in row and "u1 5, rejected 5" in row for row in rows)
+
+
+def test_pictures_have_a_legend_and_machines_the_colours_of_the_page(single: str) -> None:
+    assert "What the pictures mean" in single
+    assert "locked door" in single
+    machines = re.findall(r'<div class="machine">.*?</svg>', single, re.DOTALL)
+    assert machines
+    for machine in machines:
+        assert 'fill="var(--card)"' in machine
+        assert 'fill="#ffffff"' not in machine.lower()
 
 
 def test_nothing_is_fetched(single: str) -> None:
@@ -204,7 +232,8 @@ def test_files_are_written_and_told(folder: Path, tmp_path: Path, capsys: pytest
     told = json.loads(capsys.readouterr().out)
     assert told["bytes"] == out.stat().st_size
     assert told["groups"] == {"run": [str(run)]}
-    assert sorted(p.name for p in figures.iterdir()) == ["held-out.pdf", "held-out.png", "held-out.svg"]
+    names = {f"held-out{over}.{form}" for over in ("", "-over-minutes") for form in ("pdf", "png", "svg")}
+    assert {p.name for p in figures.iterdir()} == names, "updates are not in these records"
     starts = {".pdf": b"%PDF", ".png": b"\x89PNG", ".svg": b"<?xml"}
     assert all(p.read_bytes().startswith(starts[p.suffix]) for p in figures.iterdir())
     assert sorted(p.name for p in made.iterdir()) == ["runs.csv", "runs.tex"]

@@ -17,7 +17,7 @@ from atlas.cli import main
 from atlas.commands.train import report
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Exam
+from atlas.evaluation.held_out import Exam
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs import run as running
 from atlas.runs import snapshots

@@ -16,6 +16,8 @@ from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Evaluator, Turn, attempt
 from atlas.student.network import Observation, sample_action
+from atlas.tasks.machine import outcome
+from atlas.vocabulary import ACCEPTED
 from students import problems as easy_problems
 from students import student
 
@@ -62,6 +64,9 @@ def test_the_provers_plans_solve_everything_in_as_many_steps() -> None:
     found = Evaluator(problems, attempts=3, lanes=10).of_actor(Scripted(), lambda batch: actions[batch.numbers])
     assert found.solved.all()
     assert found.steps.tolist() == [[len(plan)] * 3 for plan in plans]
+    assert not found.timed_out.any()
+    for problem, places in zip(problems, found.place.tolist(), strict=True):
+        assert {outcome(problem.task, (m, u)) for m, u in places} == {ACCEPTED}
 
 
 def test_who_does_nothing_solves_nothing() -> None:
@@ -72,6 +77,7 @@ def test_who_does_nothing_solves_nothing() -> None:
     found = trials.of_actor(Scripted(), lambda batch: idle[batch.numbers])
     assert not found.solved.any()
     assert (found.steps == LIMIT).all()
+    assert found.timed_out.all()
 
 
 def test_plans_that_work_for_some_problems_give_rates_of_one_and_zero() -> None:
@@ -109,10 +115,11 @@ def test_an_attempt_by_hand() -> None:
     found = trials.of_student(one, params)
     for number in range(3):
         for turn in range(2):
-            assert by_hand(trials, number, turn) == (found.solved[number, turn], found.steps[number, turn])
+            told = (found.solved, found.timed_out, found.steps, found.place[..., 1])
+            assert by_hand(trials, number, turn) == tuple(each[number, turn] for each in told)
 
 
-def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, int]:
+def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, bool, int, int]:
     one, params = tiny()
     world = trials.batches[0].world
     problem = jax.tree.map(lambda x: x[number], trials.batches[0].problems)
@@ -133,7 +140,7 @@ def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, int]:
         previous = action.astype(jnp.uint8)
         state, step = world.step(problem, state, action[0])
         if step.done:
-            return bool(step.accepted), int(state.time)
+            return bool(step.accepted), bool(step.truncated), int(state.time), int(state.task)
     raise AssertionError("the limit ends every episode")
 
 
@@ -144,6 +151,9 @@ def test_flat_tasks_and_hierarchies_in_one_set() -> None:
     found = attempt(*tiny(), [nested[0], flat[0], nested[1], flat[1]], attempts=2, step_limit=LIMIT, lanes=3)
     assert found.steps.shape == (4, 2)
     assert ((found.steps >= 1) & (found.steps <= LIMIT)).all()
+    for problem, places in zip((nested[0], flat[0], nested[1], flat[1]), found.place, strict=True):
+        machines, states = problem.task.outcome.shape
+        assert (places < (machines, states)).all()
 
 
 def test_progress_is_told_and_ends_at_the_total() -> None:

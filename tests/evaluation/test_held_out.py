@@ -12,8 +12,8 @@ from atlas.build import parts
 from atlas.domains.minigrid.presets import TINY
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import AtlasError
-from atlas.evaluation import sets
-from atlas.evaluation.sets import Exam, held_out
+from atlas.evaluation import held_out as module
+from atlas.evaluation.held_out import Exam, held_out
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.problem_files import load
 
@@ -47,13 +47,13 @@ def test_each_is_proven_and_not_trivial(chosen):
 
 def test_a_kind_that_cannot_be_found_is_replaced_by_others():
     wanted = Counter({(1, 1): 0, (1, 2): 0, (1, 3): 5, (2, 1): 0, (2, 2): 0, (2, 3): 0})
-    assert sets._rather(wanted) == Counter({(1, 1): 3, (1, 2): 2})
-    assert sets._rather(Counter({(1, 1): 4})).total() == 0
+    assert module._substitutes(wanted) == Counter({(1, 1): 3, (1, 2): 2})
+    assert module._substitutes(Counter({(1, 1): 4})).total() == 0
 
 
 def test_nothing_to_be_found_is_a_sentence(monkeypatch):
-    monkeypatch.setattr(sets, "ROUNDS", 1)
-    monkeypatch.setattr(sets, "certified", lambda *_: [])
+    monkeypatch.setattr(module, "ROUNDS", 1)
+    monkeypatch.setattr(module, "certified", lambda *_: [])
     with pytest.raises(AtlasError, match=r"solved in domain\.step_limit = 48 steps"):
         held_out(CONFIG, PER_SIZE)
 
@@ -74,7 +74,7 @@ def counted(monkeypatch, tmp_path, chosen):
     """A cache of its own, and how often problems were drawn."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     calls = []
-    monkeypatch.setattr(sets, "held_out", lambda *_: calls.append(1) or chosen)
+    monkeypatch.setattr(module, "held_out", lambda *_: calls.append(1) or chosen)
     return calls
 
 
@@ -84,9 +84,9 @@ def same(a, b):
 
 
 def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, chosen):
-    first = sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    second = sets.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
-    again = sets.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
+    first = module.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    second = module.obtain(tmp_path / "b" / "held_out.npz", dataclasses.replace(CONFIG, pairing=TINY.pairing))
+    again = module.obtain(tmp_path / "b" / "held_out.npz", CONFIG)
     assert counted == [1]
     assert same(first, chosen)
     assert same(second, chosen)
@@ -94,29 +94,29 @@ def test_a_second_run_of_the_kind_takes_them_from_the_cache(counted, tmp_path, c
 
 
 def test_other_settings_need_other_problems(counted, tmp_path):
-    sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
-    sets.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
+    module.obtain(tmp_path / "a" / "held_out.npz", CONFIG)
+    module.obtain(tmp_path / "a" / "held_out.npz", dataclasses.replace(CONFIG, domain=MinigridConfig(step_limit=8)))
     assert counted == [1, 1]
 
 
 def test_a_damaged_file_is_made_again(counted, tmp_path, chosen):
     path = tmp_path / "a" / "held_out.npz"
-    sets.obtain(path, CONFIG)
+    module.obtain(path, CONFIG)
     path.write_bytes(path.read_bytes()[:100])
     for cached in (tmp_path / "cache").rglob("*.npz"):
         cached.write_bytes(b"nothing")
-    assert same(sets.obtain(path, CONFIG), chosen)
-    assert same(sets.read(path, CONFIG), chosen)
+    assert same(module.obtain(path, CONFIG), chosen)
+    assert same(module.read(path, CONFIG), chosen)
     assert counted == [1, 1]
 
 
 def test_a_cache_that_cannot_be_written_stops_nobody(counted, tmp_path, chosen):
     (tmp_path / "cache").write_text("in the way")
-    assert same(sets.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
+    assert same(module.obtain(tmp_path / "a" / "held_out.npz", CONFIG), chosen)
 
 
 def test_the_file_is_a_set_that_every_command_reads(counted, tmp_path):
-    sets.obtain(tmp_path / "held_out.npz", CONFIG)
+    module.obtain(tmp_path / "held_out.npz", CONFIG)
     problems = load(tmp_path / "held_out.npz")
     assert problems[0].name == "rooms-1-length-1-000"
     assert problems[0].tags == ("rooms_1", "length_1")

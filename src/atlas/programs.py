@@ -1,0 +1,126 @@
+"""Compiled programs that are kept between processes: a command that needs one need not trace and compile it again.
+
+They are found by the code of this package, JAX's version, the machine's kind of device and the shapes of their
+arguments. Files are read only if nobody else can have written them: like those of JAX's own cache, they are executed.
+Nothing is kept before a command asks for it with `keep_programs`.
+"""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
+
+from atlas.runs.store import cache_folder, remember_compiled, write_whole
+from atlas.struct import Struct
+
+_kept = False
+
+
+def keep_programs() -> None:
+    """From now on programs are kept, small ones too."""
+    global _kept
+    _kept = True
+    remember_compiled()
+    settings: Any = jax.config
+    settings.update("jax_persistent_cache_min_compile_time_secs", 0.02)
+    settings.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+class Program:
+    """A function of arrays, in trees of structs, tuples and lists; like `jax.jit(make())`.
+
+    `make` is only called if the program is not there yet; `name` must tell it from all others, with everything that the
+    function has closed over.
+    """
+
+    def __init__(self, name: str, make: Callable[[], Callable[..., Any]]) -> None:
+        self.name, self.make = name, make
+        self._ready: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        if not _kept:
+            return self.jitted(*arguments)
+        leaves, tree = jax.tree.flatten(arguments)
+        shapes = tuple((np.shape(leaf), str(jax.dtypes.result_type(leaf))) for leaf in leaves)
+        if (tree, shapes) not in self._ready:
+            self._ready[tree, shapes] = self._find(arguments, f"{tree} {shapes}")
+        return self._ready[tree, shapes](*leaves)
+
+    @functools.cached_property
+    def jitted(self) -> Callable[..., Any]:
+        """The function as JAX compiles it, which is not kept."""
+        return jax.jit(self.make())
+
+    def _find(self, arguments: Any, signature: str) -> Callable[..., Any]:
+        """The program for arguments of some shapes: from its file, else traced now and written there."""
+        ways: Any = jax.config
+        random = f"{ways.jax_threefry_partitionable} {ways.jax_default_prng_impl} {ways.jax_enable_x64}"
+        words = (self.name, signature, random, jax.__version__, jax.default_backend(), code())
+        path = cache_folder() / "programs" / hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+        leaves, tree = jax.tree.flatten(arguments)
+        inputs = jax.tree.structure(((0,) * len(leaves), {}))
+        with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
+            about = path.stat()
+            if about.st_uid == os.getuid() and not about.st_mode & 0o022:
+                length, _, rest = path.read_bytes().partition(b"\n")
+                described = json.loads(rest[: int(length)])
+                outputs = jax.tree.structure([0] * described["leaves"])
+                return _rebuilt(deserialize_and_load(rest[int(length) :], inputs, outputs), described["form"])
+        form: list[Any] = []
+        function = self.make()
+
+        def flat(*leaves: Any) -> Any:
+            found, structure = jax.tree.flatten(function(*jax.tree.unflatten(tree, leaves)))
+            form[:] = [_described(jax.tree.unflatten(structure, range(len(found)))), len(found)]
+            return found
+
+        compiled = jax.jit(flat).lower(*leaves).compile()
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
+            program, _, _ = serialize(compiled)
+            described = json.dumps({"form": form[0], "leaves": form[1]}).encode()
+            write_whole(path, b"%d\n" % len(described) + described + program)
+            path.chmod(0o600)
+        return _rebuilt(compiled, form[0])
+
+
+def _rebuilt(compiled: Any, form: Any) -> Callable[..., Any]:
+    return lambda *leaves: _made(form, compiled(*leaves))
+
+
+def _described(tree: Any) -> Any:
+    """The form of a tree whose leaves are numbers, as JSON has it."""
+    if isinstance(tree, Struct):
+        kind = type(tree)
+        fields = {name: _described(value) for name, value in vars(tree).items()}
+        return {"struct": f"{kind.__module__}:{kind.__qualname__}", "fields": fields}
+    return list(map(_described, tree)) if isinstance(tree, tuple | list) else tree
+
+
+def _made(described: Any, leaves: Any) -> Any:
+    """A tree of this form with these leaves."""
+    if isinstance(described, dict):
+        fields = {name: _made(value, leaves) for name, value in described["fields"].items()}
+        kind: Any = resolve_name(described["struct"])
+        return kind.unchecked(**fields)
+    if isinstance(described, list):
+        return tuple(_made(part, leaves) for part in described)
+    return None if described is None else leaves[described]
+
+
+@functools.cache
+def code() -> str:
+    """A name for the code of this package, as it is now."""
+    root = Path(__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return digest.hexdigest()
