@@ -39,7 +39,7 @@ class Vocabulary:
     attributes: tuple[tuple[str, ...], ...] = ()
     """Words that may stand before nouns, in groups of which a thing has one each, e.g. colours."""
     verbs: dict[str, str] = field(default_factory=dict)
-    """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs, with
-    `&` between what holds at the same moment; see `atlas.tasks.lexicon`, which has those that every domain gets."""
+    """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs,
+    with `&` between what holds at the same moment; `atlas.tasks.lexicon` has those that every domain gets."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""

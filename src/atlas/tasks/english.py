@@ -41,6 +41,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from atlas import tasks
 from atlas.errors import AtlasError, TaskWarning, Token, listed
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
@@ -175,9 +176,29 @@ def english(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = No
     return read(text, vocabulary, things).task
 
 
-@automata.within_bounds
 def read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> Reading:
     """The task that a text describes, and how it was understood.
+
+    What is not understood goes to `atlas.tasks.translate`, if the user has set it, and its answer is read instead.
+    """
+    try:
+        return _read(text, vocabulary, things)
+    except AtlasError as error:
+        if tasks.translate is None:
+            raise
+        answer = tasks.translate(text)
+        if not isinstance(answer, str):
+            raise AtlasError(f"{error}\nThe translation of it is no text: {answer!r:.80}") from None
+        try:
+            reading = _read(answer, vocabulary, things)
+        except AtlasError as again:
+            raise AtlasError(f"{error}\nIt was translated to '{answer[:200]}', but: {again}") from None
+        return reading._replace(notes=(f"translated to '{answer}'", *reading.notes))
+
+
+@automata.within_bounds
+def _read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None) -> Reading:
+    """The task that a text describes, without any translation.
 
     Where things may happen in any order, guards need not tell apart what the vocabulary says never happens at once.
     """
