@@ -1,6 +1,6 @@
 """What tasks and domains agree on, without JAX: the outcomes of a task, and what propositions mean."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,6 +34,13 @@ class Vocabulary:
     """Id of each name."""
     lasting: tuple[str, ...] = ()
     """Verbs of `commands` for what goes on: `while carrying a key` is better than `while picking up a key`."""
+    nouns: tuple[str, ...] = ()
+    """What commands speak of, e.g. `ball`; by default the last word of each command."""
+    attributes: tuple[tuple[str, ...], ...] = ()
+    """Words that may stand before nouns, in groups of which a thing has one each, e.g. colours."""
+    verbs: dict[str, str] = field(default_factory=dict)
+    """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs,
+    with `&` between what holds at the same moment; `atlas.tasks.lexicon` has those that every domain gets."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""
 

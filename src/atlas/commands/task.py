@@ -13,10 +13,11 @@ from atlas.commands.outputs import require_file
 from atlas.errors import MOST_LETTERS, AtlasError
 
 if TYPE_CHECKING:
+    from atlas.tasks.english import Reading
     from atlas.tasks.machine import Task
     from atlas.vocabulary import Vocabulary
 
-TEXT_SUFFIXES = (".txt", ".ltlf", ".hoa")
+TEXT_SUFFIXES = (".txt", ".ltlf", ".hoa", ".dot")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Args:
     Options that print something (--explain, --yaml, --dot, --hoa, --check) print only that.
 
     A task is English ("go to a ball, then put the red key next to a locked door"), LTLf with --ltlf
-    ("F(front_ball & X F carrying_key)"), or the name of a file: YAML as in problems, .txt (English), .ltlf or .hoa.
+    ("F(front_ball & X F carrying_key)"), or the name of a file: YAML as in problems, .txt (English), .ltlf, .hoa, .dot.
     """
 
     task: tyro.conf.Positional[str]
@@ -36,7 +37,8 @@ class Args:
     explain: bool = False
     """Print the task in English."""
     check: bool = False
-    """Print what is odd about the task; the exit code is 1 if there are errors."""
+    """Print traces that satisfy the task and traces that do not, and what is odd about it; the exit code is 1 if there
+    are errors."""
     yaml: bool = False
     """Print the task as explicit transitions."""
     dot: bool = False
@@ -64,15 +66,16 @@ def task_command(argv: list[str]) -> int:
     from atlas.errors import TaskWarning
     from atlas.tasks import formats
     from atlas.tasks.check import Finding, check
-    from atlas.tasks.explain import explain
+    from atlas.tasks.explain import explain, in_one_line
 
     vocabulary = vocabulary_of(default_name())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TaskWarning)
-        task = _read(args, vocabulary)
+        task, phrase, notes = _read(args, vocabulary)
     found = check(task, vocabulary)
     doubts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TaskWarning))
     findings = [
+        *(Finding("note", note) for note in notes),
         *(Finding("warning", doubt) for doubt in doubts if not any(f.sentence in doubt for f in found)),
         *found,
     ]
@@ -80,13 +83,16 @@ def task_command(argv: list[str]) -> int:
         _write_drawings(task, vocabulary, args)
     explanation, plain = explain(task, vocabulary), formats.to_plain(task, vocabulary)
     if args.json:
+        done, undone = _examples(task, vocabulary)
         facts = {
             "explanation": explanation,
+            "understood": in_one_line(task, vocabulary, phrase),
             "machines": len(task.machines),
             "states": sum(len(machine.states) for machine in task.machines),
             "edges": sum(len(machine.edges) for machine in task.machines),
             **plain,
             "findings": [{"level": finding.level, "sentence": finding.sentence} for finding in findings],
+            "examples": {"satisfy": done, "do_not": undone},
         }
         print(json.dumps(facts, ensure_ascii=False))
     else:
@@ -103,20 +109,44 @@ def task_command(argv: list[str]) -> int:
         if args.hoa:
             parts.append(formats.to_hoa(task, vocabulary, explanation).rstrip())
         if args.check:
-            parts.append(listed or "nothing odd was found")
+            done, undone = _examples(task, vocabulary)
+            told = ["these traces satisfy it:"] * bool(done) + [f"  {_trace(labels)}" for labels in done]
+            told += ["these do not:"] * bool(undone) + [f"  {_trace(labels)}" for labels in undone]
+            parts += ["\n".join(told)] * bool(told) + [listed or "nothing odd was found"]
         if not parts:
             from rich.console import Console
             from rich.text import Text
 
             from atlas.tasks.draw import task_text
 
-            shown = [Text(explanation), task_text(task, vocabulary), Text(listed)]
+            shown = [Text(in_one_line(task, vocabulary, phrase)), task_text(task, vocabulary), Text(listed)]
             Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
         print("\n\n".join(parts), end="\n" if parts else "")
     return int(args.check and any(finding.level == "error" for finding in findings))
 
 
-def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
+def _examples(task: "Task", vocabulary: "Vocabulary") -> tuple[list[list[list[str]]], list[list[list[str]]]]:
+    """Traces that satisfy a task and traces that do not, each label by the names that tell the rest."""
+    from atlas.tasks.check import examples, most_specific
+
+    try:
+        found = examples(task, vocabulary)
+    except AtlasError:  # too large to be examined
+        return [], []
+    named = [
+        [[[vocabulary.names[p] for p in most_specific(label, vocabulary)] for label in labels] for labels in traces]
+        for traces in found
+    ]
+    return named[0], named[1]
+
+
+def _trace(labels: list[list[str]]) -> str:
+    return " → ".join(" & ".join(names) or "{}" for names in labels)
+
+
+def _read(args: Args, vocabulary: "Vocabulary") -> "Reading":
+    from atlas.tasks.english import Reading
+
     path = Path(args.task)
     if args.task == "-":
         try:
@@ -134,25 +164,24 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Task":
     if path.suffix not in TEXT_SUFFIXES:
         from atlas.runs.problem_files import load_task
 
-        return load_task(path)
+        return Reading(load_task(path), None, ())
     from atlas.documents import read_text
+    from atlas.tasks.formats import from_dot, from_hoa
 
     text = read_text(path)
-    if path.suffix != ".hoa":
-        return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
-    from atlas.tasks.formats import from_hoa
-
-    return from_hoa(text, vocabulary)
+    if path.suffix in (".hoa", ".dot"):
+        return Reading((from_hoa if path.suffix == ".hoa" else from_dot)(text, vocabulary), None, ())
+    return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
 
 
-def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Task":
-    from atlas.tasks.english import english
+def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Reading":
+    from atlas.tasks.english import Reading, read
     from atlas.tasks.ltlf import ltlf, parse
 
     if is_ltlf:
-        return ltlf(text, vocabulary)
+        return Reading(ltlf(text, vocabulary), None, ())
     try:
-        return english(text, vocabulary)
+        return read(text, vocabulary)
     except AtlasError as error:
         try:
             parse(text, vocabulary)

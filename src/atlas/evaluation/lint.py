@@ -77,7 +77,7 @@ Found = tuple[Kind, str] | tuple[Kind, str, Literal["error", "warning"]]
 
 def _look_at(problem: NamedProblem, solution: Any) -> Iterator[Found]:
     for doubt in check(unpack(problem.task), vocabulary_of(name_for(problem))):
-        yield "task", doubt.sentence, doubt.level
+        yield "task", doubt.sentence, "error" if doubt.level == "error" else "warning"
     if solution.trivial:
         yield "trivial", solution.reason
     elif solution.verdict != "solvable":

@@ -6,7 +6,7 @@ pool of diagrams. A part that has accepted stays accepted.
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from atlas.errors import AtlasError
@@ -22,14 +22,14 @@ Cube = tuple[int, ...]
 
 MOST_WORK: Final = 250_000
 """Steps that compiling one task may take, about a second: what needs more would hardly fit into a machine."""
-Read = TypeVar("Read", bound=Callable[..., Task])
+Read = TypeVar("Read", bound=Callable[..., Any])
 
 
 def within_bounds(read: Read) -> Read:
     """A front end whose texts may be nested too deeply: that is a mistake like others."""
 
     @functools.wraps(read)
-    def bounded(*arguments: Any, **options: Any) -> Task:
+    def bounded(*arguments: Any, **options: Any) -> Any:
         try:
             return read(*arguments, **options)
         except RecursionError:
@@ -232,6 +232,9 @@ class Automaton:
     diagrams: Diagrams
     step: tuple[Diagram, ...]
     outcome: tuple[int, ...]
+    enter: Diagram | None = None
+    """For parts that ask what held just before they begin: maps the label that completed the part before to the state
+    in which this one starts. Otherwise it starts in state 0."""
 
     def successors(self, u: int) -> list[int]:
         """The states that one possible label leads to from a running state; none from others."""
@@ -310,14 +313,26 @@ def moment(diagrams: Diagrams, guard: Diagram, times: int = 1) -> Automaton:
 
 def then(parts: Sequence[Automaton]) -> Automaton:
     """One after the other: each part begins with the label after the one that completed the part before."""
+    diagrams = parts[0].diagrams
     steps: list[Diagram] = []
     outcome: list[int] = []
     for n, part in enumerate(parts):
         start, end, last = len(steps), len(steps) + len(part.step), n == len(parts) - 1
-        place = {v: end if o == ACCEPTED and not last else start + v for v, o in enumerate(part.outcome)}
-        steps += part.diagrams.relabel(part.step, place.__getitem__)
+        enter = None if last else parts[n + 1].enter
+        if enter is None:
+            place = {v: end if o == ACCEPTED and not last else start + v for v, o in enumerate(part.outcome)}
+            steps += diagrams.relabel(part.step, place.__getitem__)
+        else:
+            done = frozenset(v for v, o in enumerate(part.outcome) if o == ACCEPTED)
+            follow = _after(done, start)
+            (begun,) = diagrams.relabel([enter], end.__add__)
+            steps += [diagrams.combine(("then", done, start), follow, step, begun) for step in part.step]
         outcome += part.outcome
-    return Automaton(parts[0].diagrams, tuple(steps), tuple(outcome))
+    return Automaton(diagrams, tuple(steps), tuple(outcome), parts[0].enter)
+
+
+def _after(done: frozenset[int], start: int) -> Callable[[int, int], int]:
+    return lambda v, begun: begun if v in done else start + v
 
 
 def all_of(parts: Sequence[Automaton]) -> Automaton:
@@ -335,6 +350,15 @@ def _product(parts: Sequence[Automaton], decisive: int, common: int) -> Automato
     diagrams = parts[0].diagrams
     states: list[tuple[int, ...]] = [(0,) * len(parts)]
     number = {states[0]: 0}
+    enter = None
+    if any(part.enter is not None for part in parts):
+        starts = [diagrams.leaf(0) if part.enter is None else part.enter for part in parts]
+        joint = diagrams.combine("tuple", lambda *us: us, *starts)
+        for state in diagrams.values(joint):
+            if state not in number:
+                number[state] = len(states)
+                states.append(state)
+        (enter,) = diagrams.relabel([joint], number.__getitem__)
     steps, outcome = [], []
     for state in states:
         ends = [part.outcome[u] for part, u in zip(parts, state, strict=True)]
@@ -348,7 +372,7 @@ def _product(parts: Sequence[Automaton], decisive: int, common: int) -> Automato
                 number[successor] = len(states)
                 states.append(successor)
         steps += diagrams.relabel([joint], number.__getitem__)
-    return Automaton(diagrams, tuple(steps), tuple(outcome))
+    return Automaton(diagrams, tuple(steps), tuple(outcome), enter)
 
 
 def first_begun(parts: Sequence[Automaton]) -> Automaton:
@@ -373,7 +397,107 @@ def without(part: Automaton, avoided: Diagram) -> Automaton:
         diagrams.choose(avoided, diagrams.leaf(failed), step) if outcome == RUNNING else step
         for step, outcome in zip(part.step, part.outcome, strict=True)
     ]
-    return Automaton(diagrams, (*steps, diagrams.leaf(failed)), (*part.outcome, REJECTED))
+    return Automaton(diagrams, (*steps, diagrams.leaf(failed)), (*part.outcome, REJECTED), part.enter)
+
+
+def fall(diagrams: Diagrams, guard: Diagram) -> Automaton:
+    """Wait until a guard that held holds no more."""
+    held = diagrams.choose(guard, diagrams.leaf(1), diagrams.leaf(0))
+    steps = (held, diagrams.choose(guard, diagrams.leaf(1), diagrams.leaf(2)), diagrams.leaf(2))
+    return Automaton(diagrams, steps, (RUNNING, RUNNING, ACCEPTED), enter=held)
+
+
+def rise(diagrams: Diagrams, guard: Diagram) -> Automaton:
+    """Wait until a guard that did not hold does."""
+    absent = diagrams.choose(guard, diagrams.leaf(0), diagrams.leaf(1))
+    steps = (absent, diagrams.choose(guard, diagrams.leaf(2), diagrams.leaf(1)), diagrams.leaf(2))
+    return Automaton(diagrams, steps, (RUNNING, RUNNING, ACCEPTED), enter=absent)
+
+
+def keep(diagrams: Diagrams, guard: Diagram, until: Diagram) -> Automaton:
+    """Wait until a guard holds; from then on fail where it holds no more before something else does."""
+    d = diagrams
+    begun = d.choose(guard, d.leaf(1), d.leaf(0))
+    going = d.choose(until, d.leaf(2), d.choose(guard, d.leaf(1), d.leaf(3)))
+    return Automaton(d, (begun, going, d.leaf(2), d.leaf(3)), (RUNNING, RUNNING, ACCEPTED, REJECTED), enter=begun)
+
+
+def branch(condition: Diagram, yes: Automaton, no: Automaton | None) -> Automaton:
+    """One part if the first label satisfies a condition, else the other, or nothing if there is no other."""
+    diagrams, offset = yes.diagrams, 1 + len(yes.step)
+    other = Automaton(diagrams, (diagrams.leaf(0),), (ACCEPTED,)) if no is None else no
+    steps = [*diagrams.relabel(yes.step, (1).__add__), *diagrams.relabel(other.step, offset.__add__)]
+    first = diagrams.choose(condition, steps[0], steps[len(yes.step)])
+    return Automaton(diagrams, (first, *steps), (RUNNING, *yes.outcome, *other.outcome))
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What must be true as long as a part goes on: it fails where `automaton` rejects, and is only done while the rule
+    is in one of the states `good`. A rule is never accepted by itself."""
+
+    automaton: Automaton
+    good: frozenset[int]
+
+
+def ban(diagrams: Diagrams, avoided: Diagram, until: Diagram = 0, after: Diagram = 1) -> Rule:
+    """Fail where something holds; only after something else, only until a third thing."""
+    d = diagrams
+    waiting = d.choose(after, d.leaf(1), d.leaf(0)) if after != 1 else d.leaf(0)
+    active = d.choose(until, d.leaf(2), d.choose(avoided, d.leaf(3), d.leaf(1)))
+    steps = (active if after == 1 else waiting, active, d.leaf(2), d.leaf(3))
+    return Rule(Automaton(d, steps, (RUNNING, RUNNING, RUNNING, REJECTED)), frozenset({0, 1, 2}))
+
+
+def hold(diagrams: Diagrams, guard: Diagram, until: Diagram = 0, required: bool = True) -> Rule:
+    """Once a guard holds it must go on to, until something else holds; it must have begun, if it is required."""
+    d = diagrams
+    begun = d.choose(guard, d.leaf(1), d.leaf(0))
+    going = d.choose(until, d.leaf(2), d.choose(guard, d.leaf(1), d.leaf(3)))
+    steps = (begun, going, d.leaf(2), d.leaf(3))
+    good = frozenset({1, 2} if required else {0, 1, 2})
+    return Rule(Automaton(d, steps, (RUNNING, RUNNING, RUNNING, REJECTED)), good)
+
+
+def at_most(diagrams: Diagrams, guard: Diagram, times: int) -> Rule:
+    """Fail where a guard becomes true more often than this."""
+    counted = moment(diagrams, guard, times + 1)
+    outcome = (*counted.outcome[:-1], REJECTED)
+    return Rule(Automaton(diagrams, counted.step, outcome), frozenset(range(len(outcome) - 1)))
+
+
+def whenever(diagrams: Diagrams, condition: Diagram, answer: Diagram) -> Rule:
+    """Each time the condition holds, the answer must hold then or later."""
+    d = diagrams
+    idle = d.choose(answer, d.leaf(0), d.choose(condition, d.leaf(1), d.leaf(0)))
+    return Rule(Automaton(d, (idle, d.choose(answer, d.leaf(0), d.leaf(1))), (RUNNING, RUNNING)), frozenset({0}))
+
+
+def ruled(part: Automaton, rules: Sequence[Rule]) -> Automaton:
+    """The part under rules: done when it is done and all rules are satisfied at the moment."""
+    diagrams = part.diagrams
+    stays = tuple(
+        step if o == RUNNING else diagrams.leaf(u)
+        for u, (step, o) in enumerate(zip(part.step, part.outcome, strict=True))
+    )
+    every = [replace(part, step=stays), *(rule.automaton for rule in rules)]
+    states: list[tuple[int, ...]] = [(0,) * len(every)]
+    number = {states[0]: 0}
+    steps, outcome = [], []
+    for state in states:
+        ends = [one.outcome[u] for one, u in zip(every, state, strict=True)]
+        satisfied = all(u in rule.good for rule, u in zip(rules, state[1:], strict=True))
+        outcome.append(REJECTED if REJECTED in ends else ACCEPTED if ends[0] == ACCEPTED and satisfied else RUNNING)
+        if outcome[-1] != RUNNING:
+            steps.append(diagrams.leaf(number[state]))
+            continue
+        joint = diagrams.combine("tuple", lambda *us: us, *(p.step[u] for p, u in zip(every, state, strict=True)))
+        for successor in diagrams.values(joint):
+            if successor not in number:
+                number[successor] = len(states)
+                states.append(successor)
+        steps += diagrams.relabel([joint], number.__getitem__)
+    return Automaton(diagrams, tuple(steps), tuple(outcome))
 
 
 def forbid(automaton: Automaton, care: Diagram) -> Automaton:

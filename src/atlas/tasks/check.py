@@ -18,13 +18,15 @@ from atlas.tasks.machine import (
     Machine,
     Task,
     flatten_with_stacks,
+    follow,
     hierarchy,
     holds,
     literal_names,
     machine_name,
+    outcome,
     state_name,
 )
-from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 Guard = Sequence[int]
 """Signed literals, all of which must hold."""
@@ -130,6 +132,45 @@ def equivalent(one: Task, other: Task, vocabulary: Vocabulary | None = None, rew
     return difference(one, other, vocabulary, rewards) is None
 
 
+# Examples
+
+
+def examples(task: Task, vocabulary: Vocabulary) -> tuple[list[list[Label]], list[list[Label]]]:
+    """Up to three short traces that complete a task with their last label, and up to two that do not.
+
+    Of those that do not, one fails the task if it can fail; labels are the smallest that tell."""
+    flat, theory = task.flat, Theory(vocabulary)
+    paths: list[tuple[int, list[Label]]] = [(0, [])]
+    ended: dict[int, list[list[Label]]] = {ACCEPTED: [], REJECTED: []}
+    waits: list[Label | None] = []
+    for state, labels in paths:
+        if flat.outcomes[state] != RUNNING:
+            ended[flat.outcomes[state]].append(labels)
+        if flat.outcomes[state] != RUNNING or len(paths) > 300 or len(ended[ACCEPTED]) > 2:
+            continue
+        for move in moves(flat, state):
+            label = theory.find(move.literals, move.refuted)
+            if move.target != state and label is not None:
+                paths.append((move.target, [*labels, label]))
+            elif state == 0 and move.target == 0 and not labels:
+                waits.append(label)
+    done = sorted(ended[ACCEPTED], key=len)[:3]
+    for wait in waits if done else ():  # others that begin by waiting
+        done += [[wait] * n + done[0] for n in (1, 2) if wait is not None and len(done) < 3]
+    undone = sorted(ended[REJECTED], key=len)[:1]
+    for trace in done:
+        for other in (trace[::-1], trace[:-1], [*trace[:-1], frozenset[int]()], [frozenset[int]()]):
+            last = [outcome(task, stack.node) for stack, _ in follow(task, other)][-1:]
+            if len(undone) < 2 and last == [RUNNING] and other not in undone:
+                undone.append(other)
+    return done[:3], undone
+
+
+def most_specific(label: Label, vocabulary: Vocabulary) -> list[int]:
+    """The propositions of a label that no other one of it implies."""
+    return sorted(p for p in label if not any(q != p and vocabulary.implies[q, p] for q in label))
+
+
 # Mistakes
 
 
@@ -137,7 +178,7 @@ def equivalent(one: Task, other: Task, vocabulary: Vocabulary | None = None, rew
 class Finding:
     """Something about a task that its author should know."""
 
-    level: Literal["error", "warning"]
+    level: Literal["error", "note", "warning"]
     sentence: str
 
 

@@ -34,8 +34,8 @@ from atlas.show.canvas import (
     Text,
     text_width,
 )
-from atlas.tasks.explain import Words
 from atlas.tasks.machine import NO_CALL, Edge, Machine, Node, Task, machine_name
+from atlas.tasks.phrases import Words
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 RADIUS, ICON, ROW, PADDING, MARGIN = 19.0, 19.0, 25.0, 6.0, 18.0
@@ -160,7 +160,7 @@ def _label(
         shapes.append(Text((right, height / 2), reward, SMALL, GOOD, bold=True, anchor="end"))
     size = (right + PADDING, height)
     frame = Rectangle((0, 0), size, 5, fill=PALE, stroke=EDGE, width=1)
-    title = f"{call} {words.guard(edge.literals)}".strip()
+    title = f"{call} {words.cube(edge.literals)}".strip()
     return Drawing((Group((frame, *shapes), title=title),), size)
 
 

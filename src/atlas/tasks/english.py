@@ -1,21 +1,24 @@
-"""English tasks: BabyAI's commands and connectives, and more; or numbered steps.
+"""English tasks: what people say to a robot, as far as a reward machine can mean it; or numbered steps.
 
-The grammar of sentences, from loosest to tightest:
+A text goes through three stages. Words are looked up and put into their plain form (`lexicon`, `commands`); every word
+must be known, and all that are not are reported at once. Sentences are read into a tree of phrases (this file). Phrases
+become automata (`phrases`, `automata`). The grammar of sentences, from loosest to tightest:
 
-    sentence. sentence; sentence         one after the other
-    A, then B                            one after the other
-    A before B / A after you B           the first named first / last
+    sentence. sentence; sentence         one after the other; a sentence that only bans covers all others
+    A, then B / A, finally B             one after the other (afterwards, after that, next, followed by …)
+    after A, B / once A, B / B before A  one after the other, in the order that the words say
     A or B                               whichever is done first; both may be under way
     A and B                              in any order
     A without doing B                    doing B before A is done fails the task
     A twice / A 3 times                  A must cease to hold in between
     A while (not) doing B                both at the same moment
 
-`(…)` groups. `either A, then B, or C, then D` commits to the branch that is begun first; if several begin at the same
-moment nothing happens. It ends with its sentence. `, without …` after a comma covers the whole sentence. In a list
-`A, B and C` commas mean what the next connective means. `go to a ball or a key` repeats the verb. Articles mean
-nothing, `box` may be a synonym of `square`, and `object` stands for any one word that makes a command (`pick up a red
-object`). After `without`, `while`, `before` and `after` verbs may end in -ing.
+`, without …`, `never …`, `avoid …` and other bans cover their whole sentence; `without` directly behind a step covers
+that step. `keep doing A until B`, `if A, B, otherwise C`, `whenever A, B` and `A, but first B` mean what they say.
+`(…)` groups.
+`either A, then B, or C, then D` commits to the branch that is begun first; if several begin at the same moment nothing
+happens. In a list `A, B and C` commas mean what the next connective means. `go to a ball or a key` repeats the verb.
+Where a sentence has two readings the likelier is taken, and a note says how to write the other one.
 
 Numbered steps are for machines that branch, loop or call each other:
 
@@ -33,144 +36,190 @@ usual 1 for finishing and 0 otherwise. Several machines are sections; a routine 
     1. Pick up a key, then return.
 """
 
-import functools
-import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from dataclasses import replace
+from typing import Final, NamedTuple
 
-from atlas.errors import AtlasError, Reader, TaskWarning, Token, listed, nearest
+from atlas import tasks
+from atlas.errors import AtlasError, TaskWarning, Token, listed
 from atlas.tasks import automata
-from atlas.tasks.automata import Automaton, Cube, Diagrams
+from atlas.tasks.automata import Diagrams
+from atlas.tasks.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
+from atlas.tasks.lexicon import ALL, NONE, NUMBERS, SEVERAL, Guard, Thing
 from atlas.tasks.machine import ACCEPT, NO_CALL, REJECT, Edge, Task, flat_task, hierarchy, machine
+from atlas.tasks.phrases import (
+    Again,
+    All,
+    Any,
+    AtMost,
+    Ban,
+    Choice,
+    Hold,
+    If,
+    Keep,
+    Moment,
+    Phrase,
+    Rule,
+    Ruled,
+    Stop,
+    Then,
+    Times,
+    Whenever,
+    Without,
+    automaton,
+    both,
+    during,
+    guards,
+    is_exact,
+    negation,
+    say,
+)
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
-ARTICLES: Final = frozenset({"a", "an", "the"})
-FILLERS: Final = frozenset({"please", "first", "finally", "also"})
-WILDCARDS: Final = frozenset({"object", "thing", "something", "anything"})
-TIMES: Final = {"once": 1, "twice": 2, "thrice": 3}
-NUMBERS: Final = {
-    word: n for n, word in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2)
-}
 MOST_TIMES: Final = 50
-MOST_CASES: Final = 4_096
-"""Conjunctions that one moment may stand for."""
 _ENDS: Final = {"finish": ACCEPTED, "return": ACCEPTED, "fail": REJECTED}
-_TOKEN: Final = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<mark>[.,;:()])|(?P<bad>\S))"
-)
 
-Guard = tuple[Cube, ...]
-"""Something that holds at one moment: a disjunction of conjunctions of literals."""
-Phrase = Guard | Automaton
+FILLERS: Final = phrases(
+    """
+    please; kindly; just; simply; now; ok; okay; hey; hi; hello; well; so; also; too; as well; robot ,; agent ,;
+    hey robot; hey robot ,; thanks; thank you; for me; eventually; at some point; at some time; sometime; in the end ,;
+    i want you to; i would like you to; i need you to; we want you to; can you; could you; would you; will you; let us;
+    your task is to; your goal is to; your mission is to; your job is to; the task is to; the goal is to; the aim is to;
+    the mission is to; it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to;
+    go and
+    """
+)
+"""Words that change no meaning at the beginning of a clause."""
+FILLERS_BEHIND: Final = phrases("please; too; as well; now; for me; thanks; thank you; eventually; at some point; also")
+"""Words that change no meaning at its end."""
+_THEN: Final = phrases(
+    """
+    then; finally; lastly; at last; afterwards; afterward; after that; after this; after which; later; later on; next;
+    followed by; only then; then finally; before finally; subsequently; thereafter; end by; finish by; to finish;
+    second; secondly; third; thirdly; fourth; fifth; last
+    """
+)
+_FIRST: Final = phrases("first; firstly; first of all; start by; begin by; to begin; to start; initially")
+_BANS: Final = phrases(
+    """
+    never; never ever; do not; do not ever; does not; must not; must never; should not; should never; shall not;
+    shall never; may not; may never; can not; can never; will not; have to never; has to never; are not to;
+    are not allowed to; is not allowed to; without; without ever; make sure not to; make sure never to; be sure not to;
+    make sure to never; making sure not to; making sure to never; making sure never to; try not to; be careful not to;
+    being careful not to; take care not to; taking care not to
+    """
+)
+_AVOIDS: Final = phrases(
+    """
+    avoid; avoiding; avoids; refrain from; refraining from; stay away from; staying away from; stays away from;
+    keep away from; keeping away from; keeps away from; stay clear of; steer clear of; keep clear of; try to avoid;
+    be careful to avoid; make sure to avoid; do not go anywhere near; never go anywhere near
+    """
+)
+"""Bans that speak of things as well as of doing something."""
+_DUTIES: Final = phrases("always; must; should; have to; has to; until then; meanwhile")
+"""What may stand before a ban."""
+_SCOPES: Final = phrases(
+    """
+    at any time; at all times; at any point; at all; ever; the whole time; the entire time; all the time; all along;
+    throughout; in the meantime; meanwhile; along the way; on the way
+    """
+)
+_WHILE: Final = phrases("while; while still; whilst; as long as; so long as")
+_WHEN: Final = phrases("once; when; as soon as; the moment; upon; having; after having; now that")
+_WHENEVER: Final = phrases("whenever; every time; each time; every time that")
+_SINCE: Final = phrases("after; once; as soon as")
+_UNLESS: Final = phrases("unless; without; except when; except while; except if")
+_AT_THAT_TIME: Final = phrases("when; if; whenever; with")
+_AND: Final = phrases("and; as well as")
+_ANY_ORDER: Final = phrases("in any order; in whatever order; in either order; the order does not matter")
+_THIS_ORDER: Final = phrases(
+    """
+    in that order; in this order; in order; in the given order; one after the other; one after another; one by one;
+    in turn; in sequence
+    """
+)
+_TOGETHER: Final = phrases("at the same time; at the same moment; at once; simultaneously")
+_COUNTS: Final = {"once": 1, "twice": 2, "thrice": 3}
+_TABLES: Final = (
+    *(FILLERS, FILLERS_BEHIND, SUBJECTS, AUXILIARIES, PERFECT, _THEN, _FIRST, _BANS, _AVOIDS, _DUTIES, _SCOPES),
+    *(_WHILE, _WHEN, _WHENEVER, _SINCE, _UNLESS, _AT_THAT_TIME, _AND, _ANY_ORDER, _THIS_ORDER, _TOGETHER),
+)
+_OTHERS: Final = phrases(
+    """
+    a; an; the; any; some; this; that; every; each; all; of; no; another; different; couple; one; ones; object; objects;
+    thing; things; item; items; something; anything; which; is; are; not; neither; either; both; or; and; but; before;
+    after; until; unless; if; else; only; otherwise; time; times; least; most; more; than; in; your; hand; hands; with;
+    using; always; keep; keeps; keeping; stop; stops; stopping; wait; waits; waiting; continue; remain; other; except;
+    for; again; colour; color; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
+    """
+)
+_GRAMMAR: Final = frozenset({*_COUNTS, *NUMBERS, *_ENDS}).union(
+    *(phrase for table in (*_TABLES, _OTHERS) for several in table.values() for phrase in several)
+)
+"""All words that are known besides those of a vocabulary."""
+
+
+class Reading(NamedTuple):
+    """What a text was understood as."""
+
+    task: Task
+    phrase: Phrase | None
+    """None for numbered steps."""
+    notes: tuple[str, ...]
+    """What else the words might have meant, and how to write that."""
+
+
+def english(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> Task:
+    """The task that a text describes. `things`: what is in the level, for `all` and `every`."""
+    return read(text, vocabulary, things).task
+
+
+def read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> Reading:
+    """The task that a text describes, and how it was understood.
+
+    What is not understood goes to `atlas.tasks.translate`, if the user has set it, and its answer is read instead.
+    """
+    try:
+        return _read(text, vocabulary, things)
+    except AtlasError as error:
+        if tasks.translate is None:
+            raise
+        answer = tasks.translate(text)
+        if not isinstance(answer, str):
+            raise AtlasError(f"{error}\nThe translation of it is no text: {answer!r:.80}") from None
+        try:
+            reading = _read(answer, vocabulary, things)
+        except AtlasError as again:
+            raise AtlasError(f"{error}\nIt was translated to '{answer[:200]}', but: {again}") from None
+        return reading._replace(notes=(f"translated to '{answer}'", *reading.notes))
 
 
 @automata.within_bounds
-def english(text: str, vocabulary: Vocabulary) -> Task:
-    """The task that a text describes.
+def _read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None) -> Reading:
+    """The task that a text describes, without any translation.
 
     Where things may happen in any order, guards need not tell apart what the vocabulary says never happens at once.
     """
-    parser = _Parser(text, vocabulary)
+    parser = _Parser(text, vocabulary, things)
     if parser.has_steps():
         task = parser.steps()
         if task.root not in task.can_accept:
-            warnings.warn("no step leads to the end, so the task can never be accepted", TaskWarning, stacklevel=2)
-        return task
-    automaton = parser.sentences()
-    if not parser.is_exact:
-        care = automata.possible(parser.diagrams, parser.props, vocabulary)
-        automaton = automata.forbid(automaton, care)
-    automaton = automata.minimise(automaton)
-    if not automaton.can_accept:
+            warnings.warn("no step leads to the end, so the task can never be accepted", TaskWarning, stacklevel=3)
+        return Reading(task, None, tuple(parser.notes))
+    phrase = parser.sentences()
+    diagrams = Diagrams()
+    found = automaton(phrase, diagrams)
+    if not is_exact(phrase):
+        props = {abs(x) - 1 for guard in guards(phrase) for cube in guard for x in cube}
+        found = automata.forbid(found, automata.possible(diagrams, props, vocabulary))
+    found = automata.minimise(found)
+    if not found.can_accept:
         raise AtlasError(
             f"'{text.strip()}' can never be done: it asks for what cannot happen, or only after it has failed"
         )
-    return automata.to_task(automaton)
-
-
-# Words
-
-
-def gerund(verb: str) -> str:
-    """`go` -> `going`, `put` -> `putting`, `leave` -> `leaving`."""
-    if verb.endswith("e") and not verb.endswith(("ee", "oe", "ye")):
-        return verb[:-1] + "ing"
-    if re.fullmatch(r"[^aeiou]*[aeiou][^aeiouwxy]", verb) and len(verb) > 2:
-        return verb + verb[-1] + "ing"
-    return verb + "ing"
-
-
-class _Command(NamedTuple):
-    """A command found in a text."""
-
-    props: tuple[int, ...]
-    """The propositions it may stand for: more than one if it speaks of an `object`."""
-    words: tuple[str, ...]
-    stop: int
-    """The first token after it."""
-
-
-class _Lexicon:
-    """The commands of a vocabulary as a tree of words."""
-
-    END: Final = ""
-    """Key of a command's proposition in the tree."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.synonyms = vocabulary.synonyms
-        self.tree: dict[str, Any] = {}
-        for command, prop in vocabulary.commands.items():
-            branch = self.tree
-            for word in command.split():
-                branch = branch.setdefault(word, {})
-            branch[self.END] = prop
-        self.verbs = {gerund(verb): verb for verb in self.tree}
-
-    def find(self, tokens: list[Token], start: int, prefix: tuple[str, ...] = ()) -> _Command | None:
-        """The longest command at a place, read as if `prefix` stood before it."""
-        branches: list[dict[str, Any]] = [self.tree]
-        for word in prefix:
-            branches = self._follow(branches, word)
-        found, words, place = None, list(prefix), start
-        while branches and (text := tokens[place].text):
-            place += 1
-            if text in ARTICLES:
-                continue
-            words.append(self._word(text, first=not words))
-            branches = self._follow(branches, words[-1])
-            props = sorted({branch[self.END] for branch in branches if self.END in branch})
-            if props:
-                found = _Command(tuple(props), tuple(words), place)
-        return found
-
-    def _word(self, text: str, first: bool) -> str:
-        word = self.synonyms.get(text, text)
-        return self.verbs.get(word, word) if first else word
-
-    def _follow(self, branches: list[dict[str, Any]], word: str) -> list[dict[str, Any]]:
-        if word in WILDCARDS:
-            return [branch for tree in branches for key, branch in tree.items() if key != self.END]
-        return [tree[word] for tree in branches if word in tree]
-
-    def complain(self, reader: Reader) -> NoReturn:
-        """Point at the first word that no command continues with."""
-        branch, start, is_first = self.tree, reader.place, True
-        while text := reader.peek():
-            if text not in ARTICLES:
-                word = self._word(text, is_first)
-                if word not in branch:
-                    break
-                branch, is_first = branch[word], False
-            reader.place += 1
-        allowed = [word for word in branch if word != self.END]
-        after = reader.text[reader.tokens[start].start : reader.tokens[reader.place].start].strip()
-        what = f"'{text}' is not understood" if text else "something is missing"
-        hint = nearest(text, allowed) or f"; expected {listed(allowed[:8] + ['…'] * (len(allowed) > 8))}"
-        reader.fail(what + (f" after '{after}'" if after else "") + hint)
-
-
-_lexicon = functools.lru_cache(maxsize=4)(_Lexicon)
+    return Reading(automata.to_task(found), phrase, tuple(parser.notes))
 
 
 class _Option(NamedTuple):
@@ -199,211 +248,1044 @@ _Section = dict[int, _Step]
 """The steps of one machine by their numbers; the first is the initial one."""
 
 
-class _Parser(Reader):
-    """Each method reads what its name says and returns its meaning. Automata share the pool `diagrams`."""
+class _Parser(CommandReader):
+    """Each method reads what its name says and returns its meaning; None where only a rule was read."""
 
-    def __init__(self, text: str, vocabulary: Vocabulary) -> None:
-        super().__init__(text, _TOKEN, "a task")
-        self.tokens = [t._replace(text=t.text.lower()) for t in self.tokens if t.text.lower() not in FILLERS]
-        self.lexicon = _lexicon(vocabulary)
-        self.words: tuple[str, ...] = ()
-        """The last command, for `go to a ball or a key`."""
-        self.diagrams = Diagrams()
-        self.props: set[int] = set()
-        self.is_exact = True
-        """True while guards mirror the words; then labels that cannot occur need no care."""
+    def __init__(self, text: str, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> None:
+        super().__init__(text, vocabulary, _GRAMMAR)
+        self.things = None if things is None else [self.thing(thing) for thing in things]
+        """What is in the level."""
+        self.rules: list[Rule] = []
+        """Those of the sentence that is being read."""
+        self.cover: Guard = ((),)
+        """What must hold at each moment of the sentence."""
+        self.said_first = False
+        """Whether `first` stood behind the last command."""
+        self.made_sure = False
+        """Whether `make sure` stood before this clause: then it may tell what is, not what to do."""
+        self.in_front = False
+        """Whether what ends with a comma is read, as in `after you go to a ball, …`."""
+        self.then_later = False
+        """Whether the last comma that was looked at has a word for `then` behind it."""
+        self.bare_list = False
+        """Whether the last `A and B` repeated its verb silently."""
+        self.commas: dict[int, str] = {}
+        """The next connective behind commas, by their places; nothing where there is none."""
+        self.low_ban = (-1, "")
+        """Where the last `without` that no comma precedes ended, and its words."""
+        self.closed: list[Phrase | None] = []
+        """Phrases that were written in brackets, or with `both`."""
+
+    def then_ahead(self, start: int = 0) -> int:
+        """How many tokens a word for `then` has that comes next, `next to` excepted."""
+        found = self.ahead(_THEN, start)
+        if found and self.peek(start) == "next" and self.peek(start + found) == "to":
+            return 0
+        if self.peek(start) in ("second", "third", "fourth", "fifth", "last"):
+            return found if self.peek(start + found) == "," or self.verbs(self.place + start + found) else 0
+        return found
+
+    def fillers(self) -> None:
+        """Step over words that change nothing."""
+        moved = True
+        while moved:
+            self.made_sure |= self.peek() == "make" and self.peek(1) == "sure"
+            moved = self.skip_any(FILLERS)
+            if self.peek() == "go" and self.peek(1) in self.lexicon.verbs and self.peek(1) not in ("up", "back"):
+                self.place, moved = self.place + 1, True
+            if moved:
+                self.skip(",")
+
+    def goal(self, command: Command) -> Phrase | None:
+        """What a command asks to be done."""
+        if command.count == NONE:
+            self.rules.append(Ban(command.avoided))
+            return None
+        if command.count in (ALL, SEVERAL):
+            return self.all_things(command)
+        make: Callable[[Guard], Phrase] = Stop if command.stop else Moment
+        another = any(phrase.another for phrase in command.phrases)
+        if another and not command.stop:
+            if len(self.mentioned) < 2:
+                self.fail("'another' needs one before it", self.tokens[self.place - 1])
+            make = Again
+        parts: list[Phrase] = [make(group) for group in command.groups]
+        phrase = parts[0] if len(parts) == 1 else All(tuple(parts))
+        if command.count > 1:
+            if command.count > MOST_TIMES:
+                self.fail(
+                    f"{command.count} is not possible: from 1 to {MOST_TIMES} is allowed", self.tokens[self.place - 1]
+                )
+            noun = command.phrases[0].things[0].words()
+            self.note(f"a task cannot tell one {noun} from another: the same one may count {command.count} times")
+            return Times(phrase, command.count)
+        return phrase
+
+    def all_things(self, command: Command) -> Phrase:
+        """All of what is named, as many as the level has."""
+        slot = next(n for n, phrase in enumerate(command.phrases) if phrase.count in (ALL, SEVERAL))
+        phrase = command.phrases[slot]
+        names = listed([thing.words() for thing in phrase.things])
+        token = self.tokens[phrase.stop - 1]
+        if self.things is None:
+            self.fail(
+                f"'{names}' stands for all there are: a level is needed to know which; name them, or say how many",
+                token,
+            )
+        counts: dict[Thing, int] = {}
+        for thing in self.things:
+            for wanted in phrase.things:
+                fits = wanted.noun in ("", thing.noun) and wanted.attributes <= thing.attributes
+                if fits and not wanted.excluded & thing.attributes:
+                    counts[thing] = counts.get(thing, 0) + 1
+        if not counts:
+            self.fail(f"there is no {names} in the level", token)
+        parts: list[Phrase] = []
+        for thing, count in counts.items():
+            for kept in (thing.attributes, frozenset(next(iter(self._groups(thing.attributes)), []))):
+                one = replace(phrase, things=(thing._replace(attributes=frozenset(kept)),), count=1)
+                said = self.meaning(command.pattern, (*command.phrases[:slot], one, *command.phrases[slot + 1 :]))
+                if said is not None:
+                    break
+            else:
+                self.fail(f"a {thing.words()} of the level cannot be meant here", token)
+            make = Stop if command.stop else Moment
+            parts.append(Times(make(said.guard), count) if count > 1 else make(said.guard))
+            if count > 1:
+                self.note(f"the level has {count} of '{thing.words()}': the same one may count {count} times")
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
 
     # Moments: what holds at one label
 
-    def find_command(self, start: int) -> _Command | None:
-        """The command at a place, if there is one; with the last command's first words if that helps."""
-        prefixes = [(), *(self.words[:n] for n in range(len(self.words) - 1, 0, -1))]
-        found = (self.lexicon.find(self.tokens, start, prefix) for prefix in prefixes)
-        return next((command for command in found if command), None)
+    def literal(self) -> Guard:
+        """`you are (not) holding a key`."""
+        negated = self.subject()
+        while self.skip("not"):
+            negated = not negated
+        command = self.command()
+        if command.stop:
+            self.fail("what ends cannot be a condition: say what holds instead", self.tokens[self.place - 1])
+        if command.count == NONE:
+            return command.avoided if negated else negation(command.avoided)
+        if self.any_of(command).count not in (1, SEVERAL):
+            self.fail("a condition cannot count: name the things", self.tokens[self.place - 1])
+        return negation(command.guard) if negated else command.guard
 
-    def command(self) -> Guard:
-        if self.skip("wait"):
-            return ((),)
-        command = self.find_command(self.place)
-        if command is None:
-            self.lexicon.complain(self)
-        self.place, self.words = command.stop, command.words
-        self.props.update(command.props)
-        return tuple((prop + 1,) for prop in command.props)
-
-    def moment(self) -> Guard:
-        """`A while doing B and not doing C`."""
-        guard = self.command()
-        goes_on = self.skip("while")
-        while goes_on:
-            negated = self.skip("not")
-            condition = self.command()
-            if negated:
-                condition = (tuple(-cube[0] for cube in condition),)
-            if len(guard) * len(condition) > MOST_CASES:
-                self.fail(f"more than {MOST_CASES:,} cases at one moment: name fewer objects")
-            guard = tuple(tuple(dict.fromkeys(a + b)) for a in guard for b in condition)
-            goes_on = (self.peek(1) == "not" or self.peek(1) in self.lexicon.verbs) and self.skip("and")
+    def condition(self) -> Guard:
+        """`holding a key and not facing a ball, or carrying a box`."""
+        guard = self.conjunct()
+        while self.peek() == "or" and self.condition_goes_on():
+            self.skip("or")
+            guard = tuple(dict.fromkeys(guard + self.conjunct()))
         return guard
 
-    # Sentences
+    def conjunct(self) -> Guard:
+        guard = self.literal()
+        while self.peek() == "and" and self.condition_goes_on():
+            self.skip("and")
+            guard = both(guard, self.literal())
+        return guard
 
-    def sentences(self) -> Automaton:
-        phrases = []
-        while self.peek():
-            phrases.append(self.sentence())
-            if self.peek() == ",":
-                self.fail("a comma alone does not say how to go on: write 'then', 'and' or 'or' after it")
-            if self.peek() not in (".", ";", ""):
-                self.fail(
-                    f"'{self.peek()}' is not understood here; expected then, and, or, before, after, without, while, "
-                    "twice or a full stop"
-                )
-            while self.skip(".") or self.skip(";"):
-                pass
-            if self.peek():
-                self.skip("and")
-                self.skip("then")
-                self.skip(",")
-        if not phrases:
-            self.fail("the task is empty")
-        return self.automaton(self.joined(automata.then, phrases))
+    def condition_goes_on(self) -> bool:
+        """Whether `and` or `or` is followed by more of a condition, not by something to do."""
+        word = self.peek(1)
+        if word == "not" or word in self.lexicon.gerunds or self.ahead(SUBJECTS, 1):
+            return self.banned_at(1, bare=False) is None
+        if self.verbs(self.place + 1):
+            return False
+        return bool(self.repeats(self.place + 1)) and self.banned_at(1, bare=False) is None
 
-    def automaton(self, phrase: Phrase) -> Automaton:
-        if isinstance(phrase, Automaton):
-            return phrase
-        return automata.moment(self.diagrams, self.diagrams.disjunction(phrase))
+    def moment(self) -> Guard:
+        """`A while doing B and not doing C`, for steps."""
+        if self.skip("wait"):
+            guard: Guard = ((),)
+        else:
+            command = self.command()
+            if command.stop or command.count != 1:
+                self.fail("a step waits for something that holds at one moment", self.tokens[self.place - 1])
+            guard = command.guard
+        while self.skip_any(_WHILE):
+            guard = both(guard, self.condition())
+        return guard
 
-    def joined(self, way: Callable[[Sequence[Automaton]], Automaton], parts: list[Phrase]) -> Phrase:
-        if len(parts) == 1:
-            return parts[0]
-        self.is_exact &= way in (automata.then, automata.first_begun)
-        return way([self.automaton(part) for part in parts])
+    # Rules: what may not happen, what must go on
 
-    def sentence(self) -> Phrase:
-        phrase = self.sequence(self.pair)
-        while self.skip(",", "without"):
-            phrase = self.without(phrase)
-        return phrase
+    def banned_at(self, start: int = 0, bare: bool = True) -> tuple[int, bool] | None:
+        """Whether a ban begins so many tokens ahead: how many tokens open it, and whether it may name a thing.
 
-    def sequence(self, part: Callable[[], Phrase]) -> Phrase:
-        parts = [part()]
-        while self.connects("then"):
-            parts.append(part())
-        return self.joined(automata.then, parts)
-
-    def connects(self, word: str) -> bool:
-        """Step over a connective, with or without a comma before it, or over a comma that stands for it."""
-        ways = [(word,), (",", word), *([("and", word), (",", "and", word)] if word == "then" else [])]
-        return any(self.skip(*way) for way in ways) or (self.comma_means() == word and self.skip(","))
-
-    def comma_means(self) -> str:
-        """What a comma that comes next stands for: the next connective of its sentence."""
-        depth = 0
-        for distance, token in enumerate(self.tokens[self.place + 1 :] if self.peek() == "," else ()):
-            depth += (token.text == "(") - (token.text == ")")
-            if depth < 0 or token.text in (".", ";", "without"):
+        `bare`: whether `not doing …` counts, which is no ban behind `while`."""
+        at = start
+        while found := self.ahead(FILLERS, at):
+            if self.ahead(_BANS, at) or self.ahead(_AVOIDS, at):
                 break
-            if depth == 0 and token.text in ("then", "and", "or"):
-                return token.text if distance > 0 else ""
-        return ""
+            at += found + (self.peek(at + found) == ",")
+        if found := self.ahead(SUBJECTS, at):
+            at += found
+        while found := self.ahead(_DUTIES, at):
+            if self.ahead(_BANS, at):
+                break
+            at += found
+        if found := self.ahead(_AVOIDS, at):
+            return at + found - start, True
+        if found := self.ahead(_BANS, at):
+            return at + found - start, False
+        if bare and self.peek(at) == "not" and (self.peek(at + 1) in self.lexicon.gerunds or self.peek(at + 1) == "to"):
+            return at + 1 + (self.peek(at + 1) == "to") - start, False
+        return None
 
-    def pair(self) -> Phrase:
-        """`A before B`, `A after B`, `after you A, B` and `before you A, B`."""
-        if (word := self.peek()) in ("after", "before"):
-            self.place += 1
-            self.skip("you")
-            one = self.alternatives()
-            if not self.skip(","):
-                self.fail(f"a comma is needed between what comes {word} and the rest")
-            parts = [one, self.alternatives()]
-            return self.joined(automata.then, parts if word == "after" else parts[::-1])
-        phrase = self.alternatives()
-        while (word := self.peek()) in ("before", "after"):
-            self.place += 1
-            self.skip("you")
-            parts = [phrase, self.alternatives()]
-            phrase = self.joined(automata.then, parts if word == "before" else parts[::-1])
-        return phrase
-
-    def alternatives(self) -> Phrase:
-        parts = [self.conjunction()]
-        while self.connects("or"):
-            parts.append(self.conjunction())
-        guards = [part for part in parts if not isinstance(part, Automaton)]
-        if len(guards) == len(parts):
-            return tuple(dict.fromkeys(cube for guard in guards for cube in guard))
-        return self.joined(automata.any_of, parts)
-
-    def conjunction(self) -> Phrase:
-        parts = [self.limited()]
-        while True:
-            ahead = int(self.peek() == ",")
-            is_sequel = self.peek(ahead) == "and" and self.peek(ahead + 1) == "then"
-            if is_sequel or not self.connects("and"):
-                return self.joined(automata.all_of, parts)
-            parts.append(self.limited())
-
-    def limited(self) -> Phrase:
-        phrase = self.repeated()
-        while self.skip("without"):
-            phrase = self.without(phrase)
-        return phrase
-
-    def without(self, phrase: Phrase) -> Automaton:
-        """`doing A or B or doing C`: none of them may happen meanwhile."""
-        self.is_exact = False
-        avoided = list(self.command())
-        while self.list_goes_on():
+    def ban(self, opened: tuple[int, bool]) -> None:
+        """What may not happen: a list, then when that is so."""
+        self.place += opened[0]
+        commands = [self.banned(opened[1])]
+        while self.ban_goes_on(opened[1]):
             self.skip(",")
-            self.place += self.peek() in ("and", "or")
-            avoided += self.command()
-        return automata.without(self.automaton(phrase), self.diagrams.disjunction(avoided))
+            self.place += self.peek() in ("and", "or", "but")
+            if more := self.banned_at():
+                self.place += more[0]
+            commands.append(self.banned(opened[1]))
+        self.limits(commands)
 
-    def list_goes_on(self) -> bool:
-        """Whether a comma, `or` or `and` comes next, then a verb in -ing or an object without a verb."""
+    def banned(self, takes_noun: bool) -> Command:
+        self.skip("ever")
+        stopping = self.peek() in ("stop", "stopping") and self.peek(1) in self.lexicon.gerunds
+        self.place += stopping
+        self.subject()
+        if takes_noun and self.noun_phrase(self.place) and not self.verbs(self.place):
+            phrase = self.noun_phrase(self.place)
+            assert phrase is not None
+            patterns = [
+                p for p in ("touch {}", *self.lexicon.meanings) if p in self.lexicon.meanings and p.count("{}") == 1
+            ]
+            for pattern in patterns:
+                resolved = self.resolve(tuple(pattern.split()), [phrase])
+                command = self.meaning(tuple(pattern.split()), resolved) if resolved else None
+                if command is not None:
+                    self.place, self.last = phrase.stop, command
+                    self.mentioned.append(list(command.phrases))
+                    return command
+        command = self.command()
+        return replace(command, stop=True) if stopping else command
+
+    def ban_goes_on(self, takes_noun: bool) -> bool:
+        """Whether a comma, `or` or `and` comes next, then more of what is banned."""
         ahead = int(self.peek() == ",")
-        ahead += self.peek(ahead) in ("and", "or")
-        if ahead == 0 or self.peek(ahead) in self.lexicon.verbs:
-            return ahead > 0
-        start = self.place + ahead
-        return self.lexicon.find(self.tokens, start) is None and self.find_command(start) is not None
+        joint = self.peek(ahead)
+        ahead += joint in ("and", "or")
+        if ahead == 0 or self.then_ahead(ahead):
+            return False
+        if self.banned_at(ahead) is not None:
+            return self.peek(ahead) == "without"
+        place = self.place + ahead
+        if self.peek(ahead) in self.lexicon.gerunds:
+            return True
+        if self.verbs(place):
+            if joint == "and" and not takes_noun:
+                self.note("'and' begins something to do here; to ban that as well write 'or'")
+            return joint == "or" and not takes_noun
+        return bool(self.repeats(place)) and not (joint == "," and self.comma_means() == "then")
 
-    def repeated(self) -> Phrase:
-        phrase = self.unit()
-        word, times = self.peek(), 1
-        if word in TIMES:
-            times = TIMES[word]
+    def limits(self, commands: list[Command]) -> None:
+        """`unless …`, `while …`, `until …`, `more than twice` behind a ban; then the rules that it makes."""
+        avoided = tuple(dict.fromkeys(cube for command in commands for cube in self.any_of(command).avoided))
+        stops = [command.stop for command in commands]
+        until: Guard = ()
+        after: Guard = ((),)
+        during: Guard = ((),)
+        times = max(command.count for command in commands) - 1
+        while True:
+            if self.skip_any(_SCOPES) or self.skip("first"):
+                continue
+            if self.skip_any(_UNLESS):
+                during = both(during, negation(self.condition()))
+            elif self.skip_any(_WHILE) or self.skip_any(_AT_THAT_TIME):
+                held = self.tokens[self.place - 1].text == "with"
+                during = both(during, self.holding() if held else self.condition())
+            elif self.skip("until") or self.skip("before"):
+                until = self.condition()
+            elif self.peek(1) not in ("that", "this") and self.skip_any(_SINCE):
+                after = self.condition()
+            elif self.skip("more", "than"):
+                times = self.times() or self.fail("'more than' needs a number here, as in 'more than twice'")
+            elif (count := self.times()) is not None:
+                times = count - 1
+            else:
+                break
+        self.fillers_behind()
+        plain = during == ((),) and after == ((),)
+        if any(stops) and (times > 0 or not all(stops) or not plain):
+            self.fail("what may not stop can only be limited by 'until': say it alone", self.tokens[self.place - 1])
+        if times > 0 and (until or not plain):
+            self.fail("how often and when do not go together in a ban", self.tokens[self.place - 1])
+        if any(stops):
+            self.rules += [Hold(command.avoided, until, required=False) for command in commands]
+        elif times > 0:
+            self.rules.append(AtMost(avoided, times))
+        else:
+            self.rules.append(Ban(both(avoided, during), until, after))
+
+    def any_of(self, command: Command) -> Command:
+        """A command whose things may be any: `another` and `no` mean nothing there."""
+        if command.count == NONE or any(phrase.another for phrase in command.phrases):
+            self.fail("'no' and 'another' cannot be said in a ban or a condition", self.tokens[self.place - 1])
+        return command
+
+    def holding(self) -> Guard:
+        """`the key` behind `with`: what is held then."""
+        phrase = self.noun_phrase(self.place)
+        if phrase is None or "have {}" not in self.lexicon.meanings:
+            self.fail("'with' needs something to hold, as in 'with the key'")
+        resolved = self.resolve(("have", "{}"), [phrase])
+        command = self.meaning(("have", "{}"), resolved) if resolved else None
+        if command is None:
+            self.complain_about(("have", "{}"), [phrase], phrase.stop)
+            raise AssertionError
+        self.place = phrase.stop
+        self.mentioned.append(list(command.phrases))
+        if self.skip("in"):
+            self.skip("your")
+            self.place += self.peek() in ("hand", "hands")
+        return command.guard
+
+    def times(self) -> int | None:
+        """`twice`, `3 times`: how many, if that comes next."""
+        word = self.peek()
+        follows = self.peek(1)
+        if word in _COUNTS and not (word == "once" and self.begins_clause(1)):
             self.place += 1
-        elif self.peek(1) in ("times", "time") and (word.isdigit() or word in NUMBERS):
-            times = NUMBERS.get(word) or int(word)
+            return _COUNTS[word]
+        if follows in ("times", "time") and (word.isdigit() or word in NUMBERS):
+            times = NUMBERS[word] if word in NUMBERS else int(word[:9])
             if not 1 <= times <= MOST_TIMES:
                 self.fail(f"{times} times is not possible: from 1 to {MOST_TIMES} is allowed")
             self.place += 2
-        if times == 1:
-            return phrase
-        if isinstance(phrase, Automaton):
-            return automata.then([phrase] * times)
-        return automata.moment(self.diagrams, self.diagrams.disjunction(phrase), times)
+            return times
+        return None
 
-    def unit(self) -> Phrase:
+    def begins_clause(self, ahead: int) -> bool:
+        """Whether something that happens is told from there on."""
+        place = self.place + ahead
+        return bool(self.ahead(SUBJECTS, ahead) or self.verbs(place) or self.said_of_things(place))
+
+    # Sentences
+
+    def sentences(self) -> Phrase:
+        parts: list[Phrase] = []
+        rules: list[Rule] = []
+        while self.peek():
+            beside = self.peek() == "also" or (self.peek() == "and" and self.peek(1) == "also")
+            last = parts[-1] if parts else None
+            phrase: Phrase | None
+            if self.peek() in ("otherwise", "else") and isinstance(last, If) and last.other is None:
+                self.place += 1
+                self.skip(",")
+                phrase = replace(last, other=self.needed(self.sentence()))
+                parts.pop()
+            else:
+                if parts or rules:
+                    self.skip("and")
+                phrase = self.sentence()
+            self.expect_end()
+            if phrase is None:
+                rules += self.rules
+            elif beside and parts:
+                parts.append(All((parts.pop(), phrase)))
+            else:
+                parts.append(phrase)
+            self.rules = []
+            while self.skip(".") or self.skip(";"):
+                pass
+        if not parts and not rules:
+            self.fail("the task is empty")
+        if not parts:
+            wanted = tuple(rule.until for rule in rules if isinstance(rule, Ban | Hold))
+            if not all(wanted) or len(wanted) < len(rules):
+                self.fail(
+                    "only what may not happen is said: say what to do as well, as in 'go to …, but never …'",
+                    self.tokens[0],
+                )
+            goals = tuple(Moment(guard) for guard in wanted)
+            parts = [goals[0] if len(goals) == 1 else All(goals)]
+        phrase = parts[0] if len(parts) == 1 else Then(_flat(Then, parts))
+        if not rules:
+            return phrase
+        if isinstance(phrase, Ruled):
+            return Ruled(phrase.part, (*phrase.rules, *rules))
+        return Ruled(phrase, tuple(rules))
+
+    def expect_end(self) -> None:
+        """Nothing of a sentence may be left."""
+        if self.peek() in (".", ";", ""):
+            return
+        if self.peek() == "next" and self.peek(1) == "to":
+            self.fail("'next to' cannot tell which one is meant: a task knows things by their kind and colour only")
+        if self.ahead(_ANY_ORDER):
+            self.fail("'in any order' and 'then' do not go together: write 'and' between the parts")
+        if self.verbs(self.place) and self.peek() not in ("open",):
+            self.fail(f"a word such as 'then', 'and' or 'or' is needed before '{self.peek()}'")
+        why = WHY.get(self.peek())
+        self.fail(
+            f"'{self.peek()}' is not understood here"
+            + (f": {why}" if why else "; expected then, and, or, before, after, without, while, twice or a full stop")
+        )
+
+    def sentence(self) -> Phrase | None:
+        """One sentence under its own rules; None, with the rules left in `self.rules`, if it only bans."""
+        outer, self.rules, cover, self.cover = self.rules, [], self.cover, ((),)
+        any_order = self.skip_any(_ANY_ORDER)
+        self.skip(",")
+        self.fronted()
+        phrase = self.chain()
+        if any_order and not isinstance(phrase, All):
+            self.fail("'in any order' needs several things with 'and' between them", self.tokens[self.place - 1])
+        if self.low_ban[0] == self.place and isinstance(phrase, Then | All | Any):
+            words = self.low_ban[1]
+            self.note(f"'{words}' covers only the step before it; to cover the whole sentence write ', {words}'")
+        if self.cover != ((),):
+            if phrase is None:
+                self.limit_rules(0, during=self.cover)
+            else:
+                phrase = self.during(phrase, self.cover)
+        own, self.rules, self.cover = self.rules, outer, cover
+        if phrase is None:
+            self.rules = outer + own
+        return Ruled(phrase, tuple(own)) if own and phrase is not None else phrase
+
+    def fronted(self) -> None:
+        """`While carrying a key, …`, `With the key, …`, `Without opening a door, …`: what covers the whole sentence."""
+        while True:
+            start = self.place
+            self.fillers()
+            if self.skip_any(_WHILE):
+                guard = self.condition()
+            elif self.skip("with") or self.skip("using"):
+                guard = self.holding()
+            elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
+                guard = self.condition()
+            elif self.peek() == "without" and (opened := self.banned_at()):
+                self.ban(opened)
+                guard = ((),)
+            else:
+                self.place = start
+                return
+            self.cover = both(self.cover, guard)
+            if not self.skip(","):
+                self.fail("a comma is needed between this and what is to be done")
+
+    def chain(self) -> Phrase | None:
+        """`A, then B, and finally C`, with the rules and asides between them."""
+        self.openings()
+        parts: list[Phrase] = []
+        self.add_clause(parts)
+        ahead = int(self.peek() == ",")
+        if not parts and self.then_ahead(ahead + (self.peek(ahead) == "and")):
+            parts += self.until_rules()
+        while True:
+            if self.said_first and len(parts) > 1:
+                self.fail(
+                    "'first' stands behind a later step: say the steps in their order", self.tokens[self.place - 1]
+                )
+            self.said_first = False
+            if self.aside(parts):
+                continue
+            if self.connects("then"):
+                self.openings()
+                self.add_clause(parts)
+                self.note_order(parts)
+            elif not parts and (self.skip(",") | (self.skip("and") or self.skip("but"))):
+                self.add_clause(parts)
+            else:
+                break
+        self.fillers_behind()
+        return _joined(parts) if parts else None
+
+    def openings(self) -> None:
+        """Step over `first`, `then`, `finally,` and the like at the beginning of a clause."""
+        while self.skip_any(_FIRST) or (self.then_ahead() and self.skip_any(_THEN)):
+            self.skip(",")
+
+    def add_clause(self, parts: list[Phrase]) -> None:
+        """Read a clause; what it asks to be done is a further part."""
+        phrase = self.clause()
+        if phrase is not None:
+            parts.append(phrase)
+
+    def until_rules(self) -> list[Phrase]:
+        """Bans that last until something, with `then` behind them: that something is to be done."""
+        wanted = [rule.until for rule in self.rules if isinstance(rule, Ban | Hold) and rule.until]
+        if not wanted or len(wanted) < len(self.rules):
+            return []
+        rules, self.rules = tuple(self.rules), []
+        return [Ruled(_all([Moment(guard) for guard in wanted]), rules)]
+
+    def note_order(self, parts: list[Phrase]) -> None:
+        """Tell that `A, then B and C` leaves the order of B and C open."""
+        if len(parts) > 1 and isinstance(parts[-1], All) and not self.bare_list:
+            texts = [say(part, self.words) for part in parts[-1].parts]
+            one, other = " and ".join(texts), ", then ".join(texts)
+            self.note(f"'{one}' may be done in any order; for one after the other write '{other}'")
+
+    def aside(self, parts: list[Phrase]) -> bool:
+        """What may stand behind a step and is no further step: a ban, `but first`, `in that order`, `do this twice`."""
+        start = self.place
+        comma = self.skip(",")
+        joint = self.peek() if self.peek() in ("and", "but", "while", "also") else ""
+        self.place += bool(joint)
+        word = self.peek()
+        if not joint and self.about_order(parts):
+            return True
+        if joint == "and" and word == "do" and self.peek(1) in ("this", "that", "it", "so") and parts:
+            self.place += 2
+            times = self.times()
+            if times is None:
+                self.fail("a number of times is needed, as in 'and do this twice'")
+            parts[:] = [Times(_joined(parts), times)]
+        elif joint == "but" and self.skip_any(_FIRST):
+            self.skip(",")
+            parts[:0] = [self.needed(self.clause())]
+            self.said_first = False
+        elif joint == "but" and word == "not" and self.peek(1) in ("before", "until", "while", "when", "if", "unless"):
+            self.place += 1
+            self.not_before(parts)
+        elif (joint == "but" or comma) and word == "not" and self.banned_at() is None:
+            self.ban((1, True))
+        elif (comma or joint) and (opened := self.banned_at()):
+            self.ban(opened)
+        elif (comma or joint) and word == "only" and self.peek(1) != "then" and parts:
+            parts.append(self.needed(self.only(parts.pop())))
+        elif comma and word == "always" and self.peek(1) in self.lexicon.gerunds:
+            self.place += 1
+            self.cover = both(self.cover, self.condition())
+        elif ((comma or joint) and word in ("always", "whenever")) or (joint == "but" and parts):
+            phrase = self.clause()
+            if phrase is not None and (self.said_first or self.skip("before", "that")):
+                parts[:0] = [phrase]
+            elif phrase is not None:
+                parts[:] = [_all([*([_joined(parts)] if parts else []), phrase])]
+            self.said_first = False
+        elif joint or not self.skip_any(_SCOPES):
+            self.place = start
+            return False
+        return True
+
+    def about_order(self, parts: list[Phrase]) -> bool:
+        """`in that order`, `in any order`, `at the same time`."""
+        if self.ahead(_THIS_ORDER) and len(parts) == 1 and isinstance(parts[0], All | Then):
+            parts[0] = Then(parts[0].parts)
+            return self.skip_any(_THIS_ORDER)
+        if self.ahead(_TOGETHER) and len(parts) == 1:
+            parts[0] = self.together(parts[0])
+            return self.skip_any(_TOGETHER)
+        return len(parts) == 1 and isinstance(parts[0], All) and self.skip_any(_ANY_ORDER)
+
+    def not_before(self, parts: list[Phrase]) -> None:
+        """`open the door, but not before you have the key`, from behind `not`."""
+        last = parts[-1] if parts else None
+        if self.last is None or not isinstance(last, Moment):
+            self.fail("it is not clear what may not happen: say it again, as in 'but never open a door before …'")
+        self.limits([replace(self.last, groups=(last.guard,), stop=False)])
+
+    def together(self, phrase: Phrase) -> Phrase:
+        """All parts at one moment."""
+        if not isinstance(phrase, All) or not all(isinstance(part, Moment) for part in phrase.parts):
+            self.fail("'at the same time' needs two things that can hold at one moment", self.tokens[self.place - 1])
+        guard: Guard = ((),)
+        for part in phrase.parts:
+            assert isinstance(part, Moment)
+            guard = both(guard, part.guard)
+        return Moment(guard)
+
+    def connects(self, word: str) -> bool:
+        """Step over a connective, with or without a comma before it, or over a comma that stands for it."""
+        comma = int(self.peek() == ",")
+        at = comma
+        if word == "then":
+            at += self.peek(at) in ("and", "but")
+            if found := self.then_ahead(at):
+                self.place += at + found
+                self.skip(",")
+                return True
+        elif word == "or" and self.peek(at) == "or":
+            self.place += at + 1
+            self.skip("alternatively") or self.skip("else")
+            return True
+        elif word == "and" and self.ahead(_AND, at):
+            at += self.ahead(_AND, at)
+            special = self.then_ahead(at) or self.banned_at(at) or self.peek(at) in ("always", "whenever", "only")
+            repeats = self.peek(at) == "do" and self.peek(at + 1) in ("this", "that", "it", "so")
+            if special or repeats:
+                return False
+            self.place += at
+            self.skip("also")
+            return True
+        if comma and not self.in_front and self.comma_means() == word:
+            if word == "then" and not self.then_later and self.noun_phrase(self.place + 1) is None:
+                self.note("a comma alone is read as 'then'; for parts in any order write 'and' between them")
+            self.place += 1
+            return True
+        return False
+
+    def comma_means(self) -> str:
+        """What a comma that comes next stands for: the next connective of its sentence, or `then` if there is none."""
+        start, depth, after = self.place, 0, self.place + 1
+        passed = [start]
+        """Commas whose meaning comes to light on the way; a long list is walked through once."""
+        word, found = "", ""
+        while self.place + 1 < len(self.tokens):
+            self.place += 1
+            word, is_first = self.peek(), self.place == after
+            depth += (word == "(") - (word == ")")
+            if depth < 0 or word in (".", ";", "", "without", "but", "otherwise", "else", "unless"):
+                break
+            order = self.ahead(_ANY_ORDER) or self.ahead(_THIS_ORDER)
+            if is_first and (order or self.banned_at() or word in ("always", "whenever", "only", "with", "not")):
+                self.place = start
+                return ""
+            special = self.banned_at(1) or self.peek(1) in ("always", "whenever", "do", "only")
+            if (word == "," and self.banned_at(1)) or (word == "and" and special):
+                break
+            if depth == 0 and (self.then_ahead() or (word == "and" and self.then_ahead(1))):
+                found = "" if is_first and word != "and" else "then "
+                break
+            if depth == 0 and word in ("and", "or"):
+                found = "" if is_first else word
+                break
+            if depth == 0 and word == "," and self.place in self.commas:
+                found = self.commas[self.place]
+                break
+            if depth == 0 and word == ",":
+                passed.append(self.place)
+            if phrase := self.noun_phrase(self.place):
+                self.place = phrase.stop - 1
+        at_once = self.place == after and (word in ("and", "or") or self.then_ahead() > 0)
+        self.place = start
+        if not at_once:
+            self.commas |= dict.fromkeys(passed, found)
+        self.then_later = found == "then "
+        if found or at_once:
+            return found.strip()
+        goes_on = self.candidates(after) or self.begins_clause(1) or self.peek(1) in ("(", "keep")
+        return "then" if goes_on else ""
+
+    def clause(self) -> Phrase | None:
+        """What comes after `if`, `once`, `before` and the like, and what they are about; else alternatives."""
+        self.fillers()
+        if self.skip_any(_FIRST):
+            self.skip(",")
+        rules = len(self.rules)
+        if opened := self.banned_at():
+            self.ban(opened)
+            return None
+        if since := self.since_ahead():
+            self.place += since
+            if self.negated_ahead():
+                guard = self.condition()
+                self.need_comma("this")
+                phrase = self.clause()
+                if phrase is None:
+                    self.limit_rules(rules, during=guard)
+                return None if phrase is None else self.during(phrase, guard)
+            first = self.before_comma()
+            self.need_comma("what comes first")
+            phrase = self.alternatives_or_rule()
+            if phrase is None:
+                self.limit_rules(rules, after=self.guard_of(first))
+            return None if phrase is None else _joined([first, phrase])
+        if self.skip("before"):
+            later = self.before_comma()
+            self.need_comma("what comes before")
+            phrase = self.alternatives_or_rule()
+            if phrase is None:
+                self.limit_rules(rules, until=self.guard_of(later))
+            return None if phrase is None else _joined([phrase, later])
+        if self.skip("until"):
+            until = self.condition()
+            self.need_comma("this")
+            phrase = self.clause()
+            if phrase is None:
+                self.limit_rules(rules, until=until)
+            return None if phrase is None else Keep(self.guard_of(phrase), until)
+        if self.skip("if"):
+            condition = self.condition()
+            self.need_comma("this")
+            return self.otherwise(condition, self.needed(self.alternatives()))
+        if self.skip("unless"):
+            condition = self.condition()
+            self.need_comma("this")
+            phrase = self.alternatives_or_rule()
+            if phrase is None:
+                self.limit_rules(rules, during=negation(condition))
+            return None if phrase is None else self.unless(phrase, condition)
+        if self.skip_any(_WHENEVER):
+            condition = self.condition()
+            self.need_comma("this")
+            self.rules.append(Whenever(condition, self.guard_of(self.limited())))
+            self.skip_any(_THEN)
+            return None
+        if self.peek() == "only" and self.peek(1) != "then":
+            self.place += 1
+            return self.only(self.repeated())
+        return self.ordered(self.alternatives())
+
+    def since_ahead(self) -> int:
+        """How many tokens a word for what happened before has that comes next, as in `once you …`; 0 if none does."""
+        if self.peek() == "once" and not self.begins_clause(1):
+            return 0
+        is_after = self.peek() == "after" and self.peek(1) not in ("that", "this", "which")
+        return self.ahead(_WHEN) or int(is_after)
+
+    def negated_ahead(self) -> bool:
+        """Whether a condition with `not` comes next."""
+        place = self.place
+        negated = self.subject() or self.peek() == "not"
+        self.place = place
+        return negated
+
+    def needed(self, phrase: Phrase | None) -> Phrase:
+        """Something to do, where a ban alone means nothing."""
+        if phrase is None:
+            self.fail("something to do is needed here, not a ban alone", self.tokens[self.place - 1])
+        return phrase
+
+    def during(self, phrase: Phrase, guard: Guard) -> Phrase:
+        """The phrase while a guard holds."""
+        found = during(phrase, guard)
+        if found is None:
+            self.fail(
+                "'while' does not go with what stops or is kept: say it in two steps", self.tokens[self.place - 1]
+            )
+        return found
+
+    def before_comma(self) -> Phrase:
+        """What happens first, in front of a comma."""
+        self.subject()
+        outer, self.in_front, self.made_sure = self.in_front, True, True
+        phrase = self.needed(self.alternatives())
+        self.in_front = outer
+        return phrase
+
+    def need_comma(self, what: str) -> None:
+        if not self.skip(",") and self.peek() != "then" and not self.begins_clause(0):
+            if not self.peek() or self.peek() in (".", ";"):
+                self.fail("something is missing: what is to be done?")
+            self.fail(f"a comma is needed between {what} and the rest")
+        self.skip("then")
+
+    def alternatives_or_rule(self) -> Phrase | None:
+        self.fillers()
+        if opened := self.banned_at():
+            self.ban(opened)
+            return None
+        return self.alternatives()
+
+    def limit_rules(self, first: int, until: Guard = (), after: Guard = ((),), during: Guard = ((),)) -> None:
+        """Rules from a place on only hold until, after or while something."""
+        for n, rule in enumerate(self.rules[first:], start=first):
+            if isinstance(rule, Ban):
+                after = after if after != ((),) else rule.after
+                self.rules[n] = Ban(both(rule.avoided, during), until or rule.until, after)
+            elif isinstance(rule, Hold) and until:
+                self.rules[n] = replace(rule, until=until)
+            else:
+                self.fail("this rule cannot be limited in this way: say it alone", self.tokens[self.place - 1])
+
+    def guard_of(self, phrase: Phrase | None) -> Guard:
+        """What holds when a phrase is done, if it is done in one moment."""
+        if not isinstance(phrase, Moment):
+            self.fail("one thing that holds at a moment is needed here", self.tokens[self.place - 1])
+        return phrase.guard
+
+    def otherwise(self, condition: Guard, part: Phrase) -> Phrase:
+        """`if A, B, otherwise C`, from behind B."""
+        start = self.place
+        self.skip(",") or (self.peek(1) in ("otherwise", "else") and self.skip(";"))
+        self.skip("and") or self.skip("or")
+        if self.skip("otherwise") or self.skip("else"):
+            self.skip(",")
+            return If(condition, part, self.needed(self.alternatives()))
+        self.place = start
+        self.note(
+            "'if' is looked at when its turn comes; where it does not hold there is nothing to do: add 'otherwise …' "
+            "for that case, or say 'when' to wait for it"
+        )
+        return If(condition, part)
+
+    def unless(self, phrase: Phrase, condition: Guard) -> Phrase:
+        self.note(
+            "'unless' is read as 'or': it is done as well when that holds; for a ban write 'without', as in 'go to a "
+            "ball without …'"
+        )
+        if isinstance(phrase, Moment):
+            return Moment(tuple(dict.fromkeys(phrase.guard + condition)))
+        return Any((phrase, Moment(condition)))
+
+    def only(self, phrase: Phrase | None) -> Phrase | None:
+        """`only open a door after …`: something to do, and a ban before that."""
+        self.skip("only")
+        guard = self.guard_of(phrase)
+        if self.skip_any(_SINCE):
+            self.rules.append(Ban(guard, until=self.condition()))
+            return phrase
+        if self.skip_any(_WHILE) or self.skip_any(_AT_THAT_TIME):
+            condition = self.holding() if self.tokens[self.place - 1].text == "with" else self.condition()
+            self.rules.append(Ban(both(guard, negation(condition))))
+            return phrase
+        return self.fail("'only' needs 'after', 'when' or 'while' behind what it is about")
+
+    def ordered(self, phrase: Phrase | None) -> Phrase | None:
+        """`A before B`, `A after B`, `A once B`, `A if B`, `A unless B`, `A only after B`."""
+        while True:
+            if self.peek() == "only" and self.peek(1) in ("after", "once", "when", "if", "while", "with", "as"):
+                phrase = self.only(phrase)
+            elif self.peek() == "before" and self.peek(1) not in ("that", "this"):
+                self.place += 1
+                self.subject()
+                self.made_sure = True
+                phrase = _joined([self.needed(phrase), self.needed(self.alternatives())])
+            elif since := self.since_ahead():
+                self.place += since
+                if self.negated_ahead():
+                    phrase = self.during(self.needed(phrase), self.condition())
+                else:
+                    self.subject()
+                    self.made_sure = True
+                    phrase = _joined([self.needed(self.alternatives()), self.needed(phrase)])
+            elif self.skip("if"):
+                phrase = self.otherwise(self.condition(), self.needed(phrase))
+            elif self.skip("unless"):
+                phrase = self.unless(self.needed(phrase), self.condition())
+            else:
+                return phrase
+
+    def alternatives(self) -> Phrase | None:
+        mentioned = len(self.mentioned)
+        parts = [self.conjunction()]
+        while self.connects("or"):
+            parts.append(self.conjunction())
+        if len(parts) > 1:  # `it` might be any of them
+            self.mentioned[mentioned:] = [[phrase for group in self.mentioned[mentioned:] for phrase in group]]
+        if len(parts) == 1:
+            return parts[0]
+        found = [self.needed(part) for part in parts]
+        moments = [part for part in found if isinstance(part, Moment)]
+        if len(moments) == len(found):
+            return Moment(tuple(dict.fromkeys(cube for part in moments for cube in part.guard)))
+        self.note_grouping(found)
+        return Any(tuple(found))
+
+    def note_grouping(self, parts: list[Phrase]) -> None:
+        """Tell how `A and B or C` was read, and how to write the other reading."""
+        mixed = next((n for n, part in enumerate(parts) if isinstance(part, All) and not self.bracketed(part)), None)
+        if mixed is None:
+            return
+
+        def text(part: Phrase) -> str:
+            return f"({say(part, self.words)})" if isinstance(part, All) else say(part, self.words)
+
+        group, near = parts[mixed], parts[mixed + 1] if mixed + 1 < len(parts) else parts[mixed - 1]
+        assert isinstance(group, All)
+        one, several = (
+            (group.parts[-1], group.parts[:-1]) if mixed + 1 < len(parts) else (group.parts[0], group.parts[1:])
+        )
+        other = " and ".join([*map(text, several), f"({text(one)} or {text(near)})"])
+        self.note(f"read as '{' or '.join(map(text, parts))}'; for the other reading use brackets: '{other}'")
+
+    def bracketed(self, phrase: Phrase) -> bool:
+        """Whether a phrase was written in brackets, or with `both`."""
+        return any(phrase is closed for closed in self.closed)
+
+    def conjunction(self) -> Phrase | None:
+        mentioned = len(self.mentioned)
+        parts = [self.limited()]
+        bare: list[bool] = []
+        while True:
+            ahead = int(self.peek() == ",")
+            is_sequel = self.peek(ahead) == "and" and self.then_ahead(ahead + 1)
+            if is_sequel or not self.connects("and"):
+                break
+            self.fillers()
+            bare.append(not self.verbs(self.place))
+            parts.append(self.limited())
+        found = [part for part in parts if part is not None]
+        if len(parts) > 1:
+            self.mentioned[mentioned:] = [[phrase for group in self.mentioned[mentioned:] for phrase in group]]
+        self.bare_list = bool(bare) and all(bare)
+        return _all(found) if found else None
+
+    def limited(self) -> Phrase | None:
+        phrase = self.repeated()
+        while True:
+            if self.peek() == "without" and phrase is not None and (opened := self.banned_at()):
+                outer, self.rules = self.rules, []
+                start = self.place
+                self.ban(opened)
+                rules, self.rules = self.rules, outer
+                if len(rules) == 1 and isinstance(rules[0], Ban) and rules[0].until == () and rules[0].after == ((),):
+                    self.low_ban = (self.place, self.text[self.tokens[start].start : self.tokens[self.place - 1].end])
+                    phrase = Without(phrase, rules[0].avoided)
+                else:
+                    phrase = Ruled(phrase, tuple(rules))
+            elif self.skip("until"):
+                phrase = Keep(self.guard_of(phrase), self.condition())
+            else:
+                return phrase
+
+    def repeated(self) -> Phrase | None:
+        phrase = self.unit()
+        while True:
+            self.fillers_behind()
+            start = self.place
+            if self.skip("first"):
+                self.said_first = True
+            elif self.skip("again"):
+                if len(self.mentioned) < 2 and not isinstance(phrase, Moment):
+                    self.fail("'again' needs something that was done before")
+                phrase = Again(self.guard_of(phrase))
+            elif self.skip("at", "most"):
+                times = self.times()
+                if times is None:
+                    self.fail("a number of times is needed after 'at most'")
+                self.rules.append(AtMost(self.guard_of(phrase), times))
+                return None
+            else:
+                self.skip("at", "least")
+                times = self.times()
+                if times is None:
+                    self.place = start
+                    return phrase
+                phrase = Times(self.needed(phrase), times) if times > 1 else phrase
+
+    def fillers_behind(self) -> None:
+        """Step over words that change nothing behind a clause."""
+        while self.ahead(FILLERS_BEHIND) and not (self.peek(2) == "as" and self.peek() == "as"):
+            self.skip_any(FILLERS_BEHIND)
+
+    def unit(self) -> Phrase | None:
+        self.fillers()
         opened = self.tokens[self.place]
+        phrase: Phrase | None
         if self.skip("("):
-            phrase = self.sentence()
+            phrase = self.needed(self.sentence())
             while self.skip(";") or self.skip("."):
                 self.skip("then")
-                phrase = self.joined(automata.then, [phrase, self.sentence()])
+                phrase = _joined([self.needed(phrase), self.needed(self.sentence())])
             if not self.skip(")"):
                 self.fail("this bracket is never closed", opened)
+            self.closed.append(phrase)
             return phrase
-        if not self.skip("either"):
-            return self.moment()
-        branches = [self.sequence(self.conjunction)]  # inside a branch, `or` only begins the next
+        if ban := self.banned_at():
+            self.ban(ban)
+            return None
+        if self.peek() == "both" and self.verbs(self.place + 1):
+            self.place += 1
+            phrase = self.conjunction()
+            self.closed.append(phrase)
+            return phrase
+        if self.skip("either"):
+            return self.choice(opened)
+        if self.skip("wait") or self.skip("waits") or self.skip("waiting"):
+            if self.skip("until") or self.skip("for"):
+                return Moment(self.condition())
+            return self.within(Moment(((),)))
+        if self.peek() in ("stop", "stops", "stopping") and self.peek(1) in self.lexicon.gerunds:
+            self.place += 1
+            command = self.command()
+            return Stop(command.guard)
+        if self.peek() in ("keep", "keeps", "always", "remain", "continue") and not self.verbs(self.place):
+            return self.kept()
+        negated = self.subject()
+        if negated:
+            self.fail("'not' cannot stand here: say 'never', 'avoid' or 'without' for what may not happen")
+        if ban := self.banned_at():
+            self.ban(ban)
+            return None
+        self.fillers()
+        if not self.made_sure and not self.verbs(self.place) and self.said_of_things(self.place):
+            self.fail("this tells what is so, not what to do: say 'make sure …', 'go to …' or the like")
+        command = self.neither() or self.command()
+        self.made_sure = False
+        phrase = self.goal(command)
+        if command.pattern[1:] == ("{}", "to", "{}") and "put {} next to {}" in self.lexicon.meanings:
+            other = self.meaning(("put", "{}", "next", "to", "{}"), command.phrases)
+            if other is not None:
+                said = " ".join(command.pattern).replace("{}", "…")
+                self.note(
+                    f"'{said}' is read as being there with it in hand; to leave it there write "
+                    f"'{self.words.guard(other.guard)}'"
+                )
+        return None if phrase is None else self.within(phrase)
+
+    def neither(self) -> Command | None:
+        """`touch neither the key nor the box`."""
+        if self.peek(1) != "neither" or self.peek() not in self.lexicon.by_first:
+            return None
+        del self.tokens[self.place + 1]
+        self._nouns.clear()
+        self._verbs.clear()
+        commands = [self.banned(takes_noun=False)]
+        while self.skip("or"):
+            commands.append(self.banned(takes_noun=True))
+        cubes = tuple(dict.fromkeys(cube for command in commands for cube in command.avoided))
+        none = replace(commands[0].phrases[0], count=NONE)
+        return replace(commands[0], groups=(cubes,), phrases=(none, *commands[0].phrases[1:]))
+
+    def within(self, phrase: Phrase) -> Phrase:
+        """`while …`, `with …`, `carrying …` behind a command."""
+        while True:
+            ahead = self.ahead(_WHILE)
+            if ahead and self.banned_at(ahead, bare=False) is None and self.peek(ahead) != "always":
+                self.place += ahead
+                phrase = self.during(phrase, self.condition())
+            elif ahead and self.peek(ahead) == "always" and self.banned_at(ahead, bare=False) is None:
+                self.place += ahead + 1
+                self.cover = both(self.cover, self.condition())
+            elif ahead:
+                opened = self.banned_at(ahead)
+                assert opened is not None
+                self.place += ahead
+                self.ban(opened)
+            elif self.skip("with") or self.skip("using"):
+                phrase = self.during(phrase, self.holding())
+            elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
+                phrase = self.during(phrase, self.condition())
+            else:
+                return phrase
+
+    def kept(self) -> Phrase | None:
+        """`keep holding a key (until …)`, `always hold a key`."""
+        always = self.skip("always")
+        if always and (opened := self.banned_at()):
+            self.ban(opened)
+            return None
+        if self.peek() in ("keep", "keeps", "remain", "continue"):
+            self.place += 1
+            self.skip("to")
+        guard = self.condition()
+        if self.skip("until"):
+            return Keep(guard, self.condition())
+        self.skip_any(_SCOPES)
+        self.rules.append(Hold(guard))
+        return None
+
+    def choice(self, opened: Token) -> Phrase:
+        """`either A, then B, or C`, from behind `either`."""
+
+        def branch() -> Phrase:
+            parts = [self.conjunction()]
+            while self.connects("then"):
+                parts.append(self.conjunction())
+            found = [part for part in parts if part is not None]
+            if not found:
+                self.fail("a branch needs something to do")
+            return _joined(found)
+
+        branches = [branch()]
         while self.skip(",", "or") or self.skip("or"):
-            branches.append(self.sequence(self.conjunction))
+            branches.append(branch())
         if len(branches) == 1:
-            self.fail("'either' needs an 'or' in the same sentence")
-        return self.joined(automata.first_begun, branches)
+            self.fail("'either' needs an 'or' in the same sentence", opened)
+        if all(isinstance(each, Moment) for each in branches):
+            return Moment(tuple(dict.fromkeys(c for each in branches if isinstance(each, Moment) for c in each.guard)))
+        return Choice(tuple(branches))
 
     # Numbered steps
 
@@ -440,6 +1322,8 @@ class _Parser(Reader):
     def number(self, what: str) -> int:
         if not self.peek().isdigit():
             self.fail(f"{what} is needed")
+        if len(self.peek()) > 9:
+            self.fail("this number is too large")
         return int(self.take().text)
 
     def section(self) -> _Section:
@@ -534,3 +1418,16 @@ def _exclusive(guards: list[Guard]) -> list[Guard]:
             function = diagrams.both(function, diagrams.negate(other))
         alone.append(tuple(diagrams.cover(function, function)))
     return alone
+
+
+def _flat(kind: type[Then] | type[All], parts: Sequence[Phrase]) -> tuple[Phrase, ...]:
+    """The parts, those of the same kind opened."""
+    return tuple(one for part in parts for one in (part.parts if isinstance(part, kind) else (part,)))
+
+
+def _joined(parts: Sequence[Phrase]) -> Phrase:
+    return parts[0] if len(parts) == 1 else Then(_flat(Then, parts))
+
+
+def _all(parts: Sequence[Phrase]) -> Phrase:
+    return parts[0] if len(parts) == 1 else All(_flat(All, parts))

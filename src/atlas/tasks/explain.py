@@ -5,18 +5,23 @@ sentence or two; every other one becomes numbered steps.
 """
 
 import functools
-import re
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from atlas.errors import AtlasError, listed
-from atlas.tasks.english import english, gerund
+from atlas.tasks import check
+from atlas.tasks.english import english
 from atlas.tasks.machine import NO_CALL, Edge, Machine, Task
+from atlas.tasks.phrases import Phrase, Words, say
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
-_ARTICLE: Final = re.compile(r"\ban? ")
+MOST_LINES: Final = 40
+"""Numbered steps beyond which a task is only summed up."""
+MOST_LETTERS: Final = 400
+"""Of a task in one line."""
+_TOO_LARGE: Final = "Too large"
 _OUTCOMES: Final = {ACCEPTED: "finish", REJECTED: "fail"}
 
 
@@ -31,12 +36,38 @@ def explain(task: Task, vocabulary: Vocabulary) -> str:
             text = _sentences(blocks, words)
             if all(block.is_certain for block in blocks) or _says(text, task, vocabulary):
                 return text
-    return steps(task, vocabulary)
+    text = steps(task, vocabulary)
+    return text if text.count("\n") < MOST_LINES else f"{_summary(task, vocabulary)} A drawing shows it all."
 
 
 def is_prose(text: str) -> bool:
-    """Whether an explanation is made of sentences, not of numbered steps."""
-    return not text.startswith(("1.", "Main task:"))
+    """Whether an explanation is made of sentences, not of numbered steps or a summary."""
+    return not text.startswith(("1.", "Main task:", _TOO_LARGE))
+
+
+def in_one_line(task: Task, vocabulary: Vocabulary, phrase: Phrase | None = None) -> str:
+    """The task in one line: as it is explained, as it was said (`phrase`) if that takes sentences, or in outline."""
+    text = explain(task, vocabulary)
+    if not is_prose(text) and phrase is not None:
+        text = say(phrase, Words(vocabulary))
+        text = f"{text[0].upper()}{text[1:]}."
+    return text if (is_prose(text) or phrase is not None) and len(text) <= MOST_LETTERS else _summary(task, vocabulary)
+
+
+def _summary(task: Task, vocabulary: Vocabulary) -> str:
+    """How large the task is, and a shortest way to the end."""
+    states, edges = sum(len(m.states) for m in task.machines), sum(len(m.edges) for m in task.machines)
+    size = f"{_TOO_LARGE} for a sentence: {states} states, {edges} transitions"
+    size += "" if task.is_flat else f", {len(task.machines)} machines"
+    try:
+        trace = next(iter(check.examples(task, vocabulary)[0]), None)
+    except AtlasError:
+        trace = None
+    if trace is None:
+        return size + "."
+    words = Words(vocabulary)
+    way = (words.cube([p + 1 for p in check.most_specific(label, vocabulary)]) for label in trace)
+    return f"{size}. A shortest way to the end: {', then '.join(way)}."
 
 
 def _says(text: str, task: Task, vocabulary: Vocabulary) -> bool:
@@ -66,38 +97,6 @@ def shape(task: Task) -> list[Any]:
     return shapes
 
 
-# Literals and guards as phrases
-
-
-class Words:
-    """How the propositions of a vocabulary are said."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.phrases, self.commands, self.lasting = vocabulary.phrases, vocabulary.commands, vocabulary.lasting
-
-    def command(self, literal: int) -> str:
-        """`go to a ball`."""
-        return self.phrases[literal - 1]
-
-    def doing(self, literal: int) -> str:
-        """`carrying a ball`, `not putting a ball next to a key`."""
-        phrase = self.phrases[abs(literal) - 1]
-        verb, _, rest = phrase.partition(" ")
-        article = _ARTICLE.search(phrase)
-        noun = phrase[article.start() :] if article else rest
-        for lasting in self.lasting:
-            if self.commands.get(f"{lasting} {_ARTICLE.sub('', noun)}") == abs(literal) - 1:
-                verb, rest = lasting, noun
-        return ("not " if literal < 0 else "") + gerund(verb) + " " + rest
-
-    def guard(self, literals: Sequence[int]) -> str:
-        """`go to a ball while picking up a key and not opening a door`."""
-        first = next((x for x in literals if x > 0), None)
-        rest = [x for x in literals if x > 0 and x != first] + [x for x in literals if x < 0]
-        base = "wait" if first is None else self.command(first)
-        return base + (" while " + " and ".join(map(self.doing, dict.fromkeys(rest))) if rest else "")
-
-
 # Sentences. A machine is cut where all its paths meet; each block between two cuts is one phrase. Where the words might
 # say another machine, `explain` reads them back.
 
@@ -114,6 +113,8 @@ class _Block(NamedTuple):
     """Whether `without` behind it would cover its last part only."""
     is_certain: bool = False
     """Whether the words say exactly this machine: single commands, and choices between branches of these."""
+    literal: int = 0
+    """The one thing that it waits for, if it is one."""
 
 
 def _has_cycle(machine: Machine) -> bool:
@@ -139,6 +140,12 @@ def _blocks(machine: Machine, start: int, end: int | None, words: Words, choices
         block = _block(machine, u, words, choices)
         if block is None:
             return None
+        held = blocks[-1].literal if blocks else 0
+        edges = [set(edge.literals) - {-x for x in block.avoided} for edge in _ahead(machine, u)]
+        if held and edges == [{-held}]:
+            block = block._replace(text=f"stop {words.doing(held)}")
+        if held and block.avoided == (-held,) and block.literal:
+            block = _Block(f"keep {words.doing(held)} until {words.doing(block.literal)}", block.end)
         blocks.append(block)
         u = block.end
     return blocks if end in (u, None) else None
@@ -164,9 +171,9 @@ def _block(machine: Machine, u: int, words: Words, choices: bool) -> _Block | No
             end, times = rise, times + 1
         if times > 1:
             return _Block(f"{words.command(literal)} {'twice' if times == 2 else f'{times} times'}", end, avoided)
-        return _Block(words.command(literal), end, avoided, is_certain=not avoided)
+        return _Block(words.command(literal), end, avoided, is_certain=not avoided, literal=literal)
     if len({e.target for e in edges}) == 1:
-        text = listed([words.guard(e.literals) for e in edges])
+        text = words.guard(tuple(e.literals for e in edges))
         return _Block(text, edges[0].target, avoided, is_list=len(edges) > 1)
     joint = _in_any_order(machine, u, words, avoided)
     if joint:
@@ -190,7 +197,7 @@ def _in_any_order(machine: Machine, u: int, words: Words, avoided: tuple[int, ..
         if len(ways) != 1:
             return None
         end = ways[0].target
-    return _Block(listed([words.command(x) for x in asked], "and"), end, avoided, is_list=True)
+    return _Block(words.commands_of(asked, "and"), end, avoided, is_list=True)
 
 
 def _choice(machine: Machine, edges: list[Edge], words: Words) -> _Block | None:
@@ -275,7 +282,7 @@ def _section(machine: Machine, words: Words, routines: dict[int, int], is_root: 
         alone = len(edges) > 1 and _exclude_each_other(edges)
         options = []
         for edge in edges:
-            asked = words.command(max(edge.literals)) if alone else words.guard(edge.literals)
+            asked = words.command(max(edge.literals)) if alone else words.cube(edge.literals)
             call = "" if edge.call == NO_CALL else f" and do routine {routines[edge.call]}"
             outcome = machine.outcomes[edge.target]
             where = _OUTCOMES.get(outcome) or f"continue with step {number[edge.target]}"

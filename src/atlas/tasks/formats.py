@@ -1,4 +1,4 @@
-"""Tasks in files: YAML values, DOT for Graphviz, HOA both ways.
+"""Tasks in files: YAML values, DOT for Graphviz and HOA, all of them both ways.
 
 In YAML a text is English, and a mapping says `english: …`, `ltlf: …` or `transitions: …`. Explicit transitions have the
 shape of the authors' task files:
@@ -33,7 +33,7 @@ from atlas.errors import AtlasError, Reader, TaskWarning, nearest
 from atlas.tasks.automata import Diagram, Diagrams, machine_without_gaps, within_bounds
 from atlas.tasks.check import check
 from atlas.tasks.english import english
-from atlas.tasks.explain import Words, explain, is_prose
+from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.ltlf import ltlf
 from atlas.tasks.machine import (
     ACCEPT,
@@ -48,6 +48,7 @@ from atlas.tasks.machine import (
     machine,
     machine_name,
 )
+from atlas.tasks.phrases import Words
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 TASK_KEYS: Final = ("english", "ltlf", "transitions")
@@ -262,8 +263,8 @@ def to_dot(task: Task, vocabulary: Vocabulary) -> str:
         for edge in one.edges:
             names = [name.replace("-", "¬") for name in literal_names(edge.literals, vocabulary.names)]
             call = "" if edge.call == NO_CALL else f"{machine_name(edge.call)} | "
-            reward = f"\\n/ {np.float32(edge.reward):g}" if edge.reward else ""
-            label, tip = call + ("\\n".join(names) or "true") + reward, words.guard(edge.literals)
+            reward = f"\\n/ {_short(edge.reward)}" if edge.reward else ""
+            label, tip = call + ("\\n".join(names) or "true") + reward, words.cube(edge.literals)
             ends = f"m{m}_u{edge.source} -> m{m}_u{edge.target}"
             inside.append(f'{ends} [label="{label}", tooltip="{tip}", labeltooltip="{tip}"];')
         if task.is_flat:
@@ -272,6 +273,143 @@ def to_dot(task: Task, vocabulary: Vocabulary) -> str:
             title = machine_name(m) + (" (root)" if m == task.root else "")
             lines += [f"  subgraph cluster_{m} {{", f'    label="{title}";', *(f"    {line}" for line in inside), "  }"]
     return "\n".join([*lines, "}"]) + "\n"
+
+
+def _short(reward: float) -> str:
+    """A reward in few digits, but none too few."""
+    text = f"{np.float32(reward):g}"
+    return text if np.float32(text) == np.float32(reward) else str(np.float32(reward))
+
+
+@within_bounds
+def from_dot(text: str, vocabulary: Vocabulary) -> Task:
+    """The task that a graph as `to_dot` writes it stands for.
+
+    States are nodes called (by their label, or else by their name) u0, the initial one, u1, …, uA and uR. The label of
+    an edge is its literals, one a line, `¬`, `-` or `!` before those that are negated, or `true`; `m1 | ` before them
+    calls a machine, `/ 0.5` behind them is the reward. A cluster is a machine, called m0, m1, … by its label; that of
+    the root has `(root)` behind its name. Nodes of the shape `point` and what leaves them are decoration.
+    """
+    graph = _DotReader(text)
+    lists: dict[int, list[Edge]] = {}
+    root = 0
+    for cluster, title in graph.clusters.items():
+        name, _, rest = title.partition(" ")
+        number = 0 if cluster == "" else _index(name, "m", f"cluster {cluster}")
+        root = number if rest.strip() == "(root)" else root
+        if number in lists:
+            raise AtlasError(f"two clusters are called {name}")
+        lists[number] = [
+            _dot_edge(graph, source, target, label, vocabulary)
+            for owner, source, target, label in graph.edges
+            if owner == cluster and graph.shapes.get(source) != "point"
+        ]
+    lists = {number: edges for number, edges in lists.items() if edges or len(lists) == 1}
+    if not lists or set(lists) != set(range(len(lists))):
+        raise AtlasError("the graph needs machines m0, m1, … with a transition each, none left out")
+    if len(lists) == 1 and all(edge.call == NO_CALL for edge in lists[0]):
+        return Task((machine(lists[0]),))
+    return hierarchy([machine(lists[number]) for number in sorted(lists)], root)
+
+
+def _dot_edge(graph: "_DotReader", source: str, target: str, label: str, vocabulary: Vocabulary) -> Edge:
+    place = f"{source} -> {target}"
+
+    def state(node: str) -> int:
+        name = graph.labels.get(node, node)
+        return {"uA": ACCEPT, "uR": REJECT}[name] if name in ("uA", "uR") else _index(name, "u", place, "uA or uR")
+
+    call, found, rest = label.partition(" | ")
+    lines = [line.strip() for line in (rest if found else label).replace("\\n", "\n").split("\n") if line.strip()]
+    reward = 0.0
+    if lines and lines[-1].startswith("/"):
+        try:
+            reward = float(lines.pop()[1:])
+        except ValueError:
+            _fail(place, "the reward behind '/' is no number")
+    names = [re.sub(r"^\s*[¬!]\s*", "-", line) for line in lines if line != "true"]
+    if not lines:
+        _fail(place, "a label is needed: the names of propositions, or 'true'")
+    callee = _index(call.strip(), "m", place) if found else NO_CALL
+    return Edge(state(source), state(target), _formulas(names, place, vocabulary)[0], reward, callee)
+
+
+class _DotReader(Reader):
+    """Nodes and edges of a graph, as far as tasks need them."""
+
+    TOKEN: Final = re.compile(
+        r"\s*(?:(?P<comment>/\*.*?\*/|//[^\n]*|\#[^\n]*)|(?P<string>\"(?:\\.|[^\"\\])*\")|(?P<arrow>->)|(?P<mark>[\[\]{};,=])"
+        r"|(?P<word>[\w.¬]+)|(?P<bad>\S))",
+        re.DOTALL,
+    )
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, self.TOKEN, "a DOT graph", MOST_HOA)
+        self.labels: dict[str, str] = {}
+        self.shapes: dict[str, str] = {}
+        self.edges: list[tuple[str, str, str, str]] = []
+        """The cluster, the source, the target and the label."""
+        self.clusters: dict[str, str] = {"": ""}
+        """The label of each; without a name for what stands in none."""
+        self.skip("strict")
+        if not self.skip("digraph"):
+            self.fail("a graph that begins with 'digraph' is needed")
+        if self.peek() != "{":
+            self.take()
+        self.statements("")
+        if self.peek():
+            self.fail("one graph is enough")
+        if len(self.clusters) > 1 and not any(owner == "" for owner, *_ in self.edges):
+            del self.clusters[""]
+
+    def name(self) -> str:
+        kind = self.tokens[self.place].kind
+        if kind not in ("word", "string"):
+            self.fail("a name is needed here")
+        token = self.take().text
+        return token[1:-1].replace('\\"', '"') if kind == "string" else token
+
+    def statements(self, cluster: str) -> None:
+        if not self.skip("{"):
+            self.fail("a '{' is needed here")
+        while not self.skip("}"):
+            if not self.peek():
+                self.fail("a '}' is missing")
+            if self.skip(";"):
+                continue
+            if self.skip("subgraph"):
+                name = self.name()
+                self.clusters[name] = ""
+                self.statements(name)
+                continue
+            one = self.name()
+            if self.skip("="):
+                value = self.name()
+                if one == "label":
+                    self.clusters[cluster] = value
+            elif self.skip("->"):
+                other = self.name()
+                self.edges.append((cluster, one, other, self.attributes().get("label", "")))
+                if len(self.edges) > MOST_EDGES:
+                    self.fail(f"the graph has more than {MOST_EDGES:,} edges")
+            else:
+                found = self.attributes()
+                if one not in ("node", "edge", "graph"):
+                    self.labels[one] = found.get("label", one)
+                    self.shapes[one] = found.get("shape", "")
+
+    def attributes(self) -> dict[str, str]:
+        """`[label="u0", shape=circle]`."""
+        found: dict[str, str] = {}
+        while self.skip("["):
+            while not self.skip("]"):
+                if self.skip(",") or self.skip(";"):
+                    continue
+                key = self.name()
+                if not self.skip("="):
+                    self.fail("a '=' is needed here")
+                found[key] = self.name()
+        return found
 
 
 # HOA (Hanoi omega-automata, version 1), which other tools read. There a task is a deterministic, complete Büchi

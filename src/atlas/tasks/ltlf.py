@@ -1,9 +1,9 @@
 """LTLf: temporal logic over finite traces, compiled to machines by progression.
 
 Operators, from loosest to tightest: `<->`, `->`, `|`, `&`, then `U` (until), `R` (release), `W` (weak until), `M`
-(strong release), then `!`, `X` (next, there must be one), `N` (next, if there is one), `F` (at some point), `G`
-(always); and `true`, `false`, `last` (the trace ends here). `->` and the temporal operators group to the right. Words
-work too: `not`, `and`, `or`, `implies`, `iff`.
+(strong release), then `!`, `X` (next, there must be one), `N` or `WX` (next, if there is one), `F` or `<>` (at some
+point), `G` or `[]` (always); and `true`, `false`, `last` (the trace ends here). `->` and the temporal operators group
+to the right. Words work too: `not`, `and`, `or`, `implies`, `iff`.
 
 A task is over the moment it is accepted, so formulas are read as co-safe: a trace is accepted as soon as it satisfies
 the formula and so does everything that may follow; it is rejected as soon as nothing that may follow can satisfy it.
@@ -25,12 +25,12 @@ Formula = tuple[Any, ...]
 """`(operator, *arguments)`: prop (an id), true, false, last, not, and, or, implies, iff, X, N, F, G, U, R, W, M."""
 
 _TOKEN: Final = re.compile(
-    r"\s*(?:(?P<symbol><->|<=>|->|=>|&&?|\|\|?|!|~|\(|\)|∧|∨|¬|→|↔)|(?P<word>[A-Za-z_][A-Za-z_0-9]*|[01])|(?P<bad>\S))"
+    r"\s*(?:(?P<symbol><->|<=>|<>|\[\]|->|=>|&&?|\|\|?|!|~|\(|\)|∧|∨|¬|→|↔|□|◇)|(?P<word>[A-Za-z_][A-Za-z_0-9]*|[01])|(?P<bad>\S))"
 )
 _SAME: Final = {
     "~": "!", "¬": "!", "not": "!", "&&": "&", "∧": "&", "and": "&", "||": "|", "∨": "|", "or": "|", "=>": "->",
     "→": "->", "implies": "->", "<=>": "<->", "↔": "<->", "iff": "<->", "1": "true", "0": "false", "tt": "true",
-    "ff": "false", "WX": "N",
+    "ff": "false", "WX": "N", "[]": "G", "□": "G", "<>": "F", "◇": "F",
 }  # fmt: skip
 _UNARY: Final = {"!": "not", "X": "X", "N": "N", "F": "F", "G": "G"}
 _BINARY: Final = {
@@ -57,7 +57,7 @@ _MOST_STATES: Final = 2_000
 
 @automata.within_bounds
 def ltlf(text: str, vocabulary: Vocabulary) -> Task:
-    """The task of a formula. Exact for all labels, also those that the vocabulary calls impossible."""
+    """The task of a formula. Guards leave out what the vocabulary says never happens at once."""
     progression = _Progression()
     automaton = progression.automaton(parse(text, vocabulary))
     text = text.strip()
@@ -74,13 +74,17 @@ def ltlf(text: str, vocabulary: Vocabulary) -> Task:
             stacklevel=2,
         )
     care = automata.possible(progression.diagrams, progression.props, vocabulary)
-    if care != 1 and not automata.forbid(automaton, care).can_accept:
+    if care == 1:
+        return automata.to_task(automaton)
+    possible = automata.minimise(automata.forbid(automaton, care))
+    if not possible.can_accept:
         warnings.warn(
             f"'{text}' can never be accepted: it needs propositions at once that exclude each other",
             TaskWarning,
             stacklevel=2,
         )
-    return automata.to_task(automaton)
+        return automata.to_task(automaton)
+    return automata.to_task(possible)
 
 
 def parse(text: str, vocabulary: Vocabulary) -> Formula:
@@ -88,7 +92,8 @@ def parse(text: str, vocabulary: Vocabulary) -> Formula:
     parser = _Parser(text, vocabulary)
     formula = parser.expression()
     if parser.peek():
-        parser.fail(f"an operator such as & or U is needed before '{parser.peek()}'")
+        hint = _operator_hint(parser.peek())
+        parser.fail(f"an operator such as & or U is needed before '{parser.peek()}'" + (f"; {hint}" if hint else ""))
     return formula
 
 
@@ -124,9 +129,17 @@ class _Parser(Reader):
             self.fail("the formula ends where a proposition or an operator is needed", token)
         if not re.match(r"[A-Za-z_]", token.text) or token.text in _BINARY:
             self.fail(f"'{token.text}' cannot stand here: a proposition is needed", token)
-        names = self.vocabulary.names
-        hint = nearest(token.text, names) or "; propositions look like " + ", ".join(names[:3])
+        hint = _operator_hint(token.text) or nearest(token.text.lower(), self.vocabulary.names).removeprefix("; ")
+        hint = f"; {hint or 'propositions look like ' + ', '.join(self.vocabulary.names[:3])}"
         return self.fail(f"'{token.text}' is no proposition{hint}", token)
+
+
+def _operator_hint(word: str) -> str:
+    """What to write for an operator in the wrong case or in words; nothing for what is no operator."""
+    own = {*_UNARY, *_BINARY, *_SAME, "true", "false", "last"}
+    others = {"always": "G", "globally": "G", "eventually": "F", "finally": "F", "next": "X", "until": "U"}
+    likely = next((w for w in (word.upper(), word.lower()) if w in own and w != word), others.get(word.lower()))
+    return f"did you mean the operator {likely}?" if likely else ""
 
 
 class _Progression:
