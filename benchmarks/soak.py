@@ -33,8 +33,6 @@ run: {num_envs: 8, rollout: 8, total_steps: 1000000000000, snapshot_every: 20.0,
 """
 DISTURBED: Final = 0.6
 """Share of the time that the disturbed run gets; the other one needs no restarts."""
-PATIENCE: Final = 180.0
-"""Seconds that anything may take."""
 SHORTEST: Final = 2.0
 """Seconds that a process is let be, at least: Python itself needs some to start."""
 WARM: Final = 30.0
@@ -46,7 +44,8 @@ MORE_MEMORY, MORE_FILES = 64.0, 4
 class Soak:
     """Both runs, and what has happened to them."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, patience: float) -> None:
+        self.patience = patience
         self.folder, self.run, self.calm = folder, folder / "disturbed", folder / "undisturbed"
         self.book = folder / "soak.json"
         folder.mkdir(parents=True, exist_ok=True)
@@ -109,9 +108,9 @@ class Process:
     def end(self, what: str, codes: tuple[int, ...]) -> str:
         """Wait for its end; the exit code must be one of these. Returns what it printed."""
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(self.soak.patience)
         except subprocess.TimeoutExpired:
-            self.soak.amiss(f"{what}: no end within {PATIENCE:.0f} s")
+            self.soak.amiss(f"{what}: no end within {self.soak.patience:.0f} s")
             self.process.kill()
             code = self.process.wait()
         self.log.seek(0)
@@ -167,9 +166,9 @@ def disturb(soak: Soak, seconds: float) -> None:
 def wait_until_it_trains(soak: Soak, process: Process) -> None:
     """Until there is a checkpoint that was not there before."""
     before = saved(soak.run)[-1] if saved(soak.run) else 0
-    process.live(PATIENCE, until=lambda: bool(saved(soak.run)) and saved(soak.run)[-1] > before)
+    process.live(soak.patience, until=lambda: bool(saved(soak.run)) and saved(soak.run)[-1] > before)
     if process.alive and (not saved(soak.run) or saved(soak.run)[-1] <= before):
-        soak.amiss(f"no new checkpoint within {PATIENCE:.0f} s")
+        soak.amiss(f"no new checkpoint within {soak.patience:.0f} s")
 
 
 def kill(soak: Soak, seconds: float) -> None:
@@ -299,8 +298,11 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=90.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("runs") / "soak")
+    parser.add_argument(
+        "--patience", type=float, default=180.0, help="seconds that anything may take (busy machines: more)"
+    )
     args = parser.parse_args()
-    soak = Soak(args.folder.absolute(), args.seed)
+    soak = Soak(args.folder.absolute(), args.seed, args.patience)
     try:
         disturb(soak, 60 * DISTURBED * args.minutes)
         compare(soak)
