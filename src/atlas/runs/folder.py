@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from atlas.config import Config
+from atlas.documents import read_plain
 from atlas.errors import AtlasError, listed, nearest
 from atlas.runs.store import write_whole
-from atlas.settings import dump, load
+from atlas.settings import dump, load, to_plain
 from atlas.words import command
 
 LOCK: Final = "lock"
@@ -196,6 +197,8 @@ def create(path: Path, config: Config, overwrite: bool = False) -> tuple[RunFold
     if folder.is_run():
         try:
             folder.config()
+            if missing := [key for key in to_plain(Config()) if key not in read_plain(folder.config_file)]:
+                raise AtlasError(f"{folder.config_file}: a run's has all settings, and {missing[0]} is missing")
         except AtlasError as error:
             told = f"{path} holds something else than a run of ATLAS ({error}): choose another --folder"
             raise RunError(told) from None
