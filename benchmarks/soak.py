@@ -302,6 +302,8 @@ def main() -> int:
         "--patience", type=float, default=180.0, help="seconds that anything may take (busy machines: more)"
     )
     args = parser.parse_args()
+    # What a shell starts in the background ignores Ctrl-C, and so would all that is started from it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     soak = Soak(args.folder.absolute(), args.seed, args.patience)
     try:
         disturb(soak, 60 * DISTURBED * args.minutes)
