@@ -35,8 +35,8 @@ DISTURBED: Final = 0.6
 """Share of the time that the disturbed run gets; the other one needs no restarts."""
 SHORTEST: Final = 2.0
 """Seconds that a process is let be, at least: Python itself needs some to start."""
-WARM: Final = 30.0
-"""Seconds until a process has grown to its size: after them memory must stay flat."""
+WARM: Final = 2
+"""How often a process must have looked at held-out problems until it has grown to its size: all is compiled then."""
 MORE_MEMORY, MORE_FILES = 64.0, 4
 """Megabytes and open files that a process may grow by, from the first third of its life to the last."""
 
@@ -57,14 +57,10 @@ class Soak:
         self.chance = random.Random(f"{seed} {self.told['calls']}")
         self.told["calls"] += 1
 
-    def atlas(self, *arguments: str) -> "Process":
-        environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / "cache")}
-        return Process([sys.executable, "-m", "atlas", *arguments], environment, self)
-
-    def start(self, run: Path) -> "Process":
-        if (run / "config.yaml").exists():
-            return self.atlas("resume", str(run))
-        return self.atlas("train", str(self.folder / "soak.yaml"), "--folder", str(run))
+    def start(self, run: Path, *settings: str) -> "Process":
+        """Begin or go on with a run."""
+        new = ("train", str(self.folder / "soak.yaml"), "--folder", str(run))
+        return Process(self, run, *(("resume", str(run)) if (run / "config.yaml").exists() else new), *settings)
 
     def amiss(self, sentence: str) -> None:
         print(f"AMISS: {sentence}", flush=True)
@@ -78,11 +74,14 @@ class Soak:
 class Process:
     """One stretch of a run, its memory and open files measured every second."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], soak: Soak) -> None:
-        self.soak, self.log = soak, (soak.folder / "output.log").open("w+")
+    def __init__(self, soak: Soak, run: Path, *arguments: str) -> None:
+        self.soak, self.run, self.log = soak, run, (soak.folder / "output.log").open("w+")
+        environment = {**os.environ, "XDG_CACHE_HOME": str(soak.folder / "cache")}
+        command = [sys.executable, "-m", "atlas", *arguments]
         self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
-        self.born = time.monotonic()
-        self.samples: list[tuple[float, float, int]] = []
+        self.begun = looks(run)
+        self.samples: list[tuple[float, int]] = []
+        """Megabytes and open files, since it has grown to its size."""
 
     @property
     def alive(self) -> bool:
@@ -98,8 +97,22 @@ class Process:
                 memory = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
             except (OSError, StopIteration):  # it has just ended
                 break
-            self.samples.append((time.monotonic() - self.born, memory, files))
+            if self.samples or looks(self.run) >= self.begun + WARM:
+                self.samples.append((memory, files))
             time.sleep(min(1.0, max(0.0, end - time.monotonic())))
+
+    def live_a_while(self, seconds: float) -> None:
+        """So long from its start, or from its first new checkpoint on: both are worth disturbing."""
+        if self.soak.chance.random() < 0.5:
+            self.train()
+        self.live(seconds)
+
+    def train(self) -> None:
+        """Until there is a checkpoint that was not there before."""
+        before = max(saved(self.run), default=0)
+        self.live(self.soak.patience, until=lambda: max(saved(self.run), default=0) > before)
+        if self.alive and max(saved(self.run), default=0) <= before:
+            self.soak.amiss(f"no new checkpoint within {self.soak.patience:.0f} s")
 
     def send(self, number: signal.Signals) -> None:
         if self.alive:
@@ -125,8 +138,7 @@ class Process:
         return output
 
     def _require_flat(self, what: str) -> None:
-        warm = [(memory, files) for age, memory, files in self.samples if age >= WARM]
-        third = len(warm) // 3
+        warm, third = self.samples, len(self.samples) // 3
         if third < 10:
             return
         first, last = ([median(column) for column in zip(*part, strict=True)] for part in (warm[:third], warm[-third:]))
@@ -142,6 +154,12 @@ def saved(run: Path) -> list[int]:
     return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 
 
+def looks(run: Path) -> int:
+    """How often a run has looked at held-out problems so far."""
+    file = run / "metrics.jsonl"
+    return file.read_bytes().count(b'"curriculum"') if file.exists() else 0
+
+
 def about(run: Path) -> dict[str, Any]:
     """The description of the last checkpoint."""
     return json.loads((run / "checkpoints" / str(saved(run)[-1]) / "about" / "metadata").read_text())
@@ -155,25 +173,17 @@ def disturb(soak: Soak, seconds: float) -> None:
         soak.happened[what] += 1
         DISTURBANCES[what](soak, min(SHORTEST + soak.chance.expovariate(1 / 40), max(SHORTEST, end - time.monotonic())))
         soak.keep()
-        last = saved(soak.run)[-1] if saved(soak.run) else 0
+        last = max(saved(soak.run), default=0)
         print(f"{max(0.0, end - time.monotonic()):6.0f} s left, iteration {last:,}: {what}", flush=True)
     process = soak.start(soak.run)
-    wait_until_it_trains(soak, process)
+    process.train()
     process.send(signal.SIGTERM)
     process.end("the last stop", (0,))
 
 
-def wait_until_it_trains(soak: Soak, process: Process) -> None:
-    """Until there is a checkpoint that was not there before."""
-    before = saved(soak.run)[-1] if saved(soak.run) else 0
-    process.live(soak.patience, until=lambda: bool(saved(soak.run)) and saved(soak.run)[-1] > before)
-    if process.alive and (not saved(soak.run) or saved(soak.run)[-1] <= before):
-        soak.amiss(f"no new checkpoint within {soak.patience:.0f} s")
-
-
 def kill(soak: Soak, seconds: float) -> None:
     process = soak.start(soak.run)
-    process.live(seconds)
+    process.live_a_while(seconds)
     process.send(signal.SIGKILL)
     process.end("killed", (-signal.SIGKILL,))
 
@@ -181,7 +191,7 @@ def kill(soak: Soak, seconds: float) -> None:
 def stop(soak: Soak, seconds: float, number: signal.Signals = signal.SIGTERM) -> None:
     """While it still compiles, the signal ends it; later it saves first."""
     process = soak.start(soak.run)
-    process.live(seconds)
+    process.live_a_while(seconds)
     process.send(number)
     process.end(f"stopped by {number.name}", (0, -signal.SIGTERM, 130))
 
@@ -192,7 +202,7 @@ def interrupt(soak: Soak, seconds: float) -> None:
 
 def freeze(soak: Soak, seconds: float) -> None:
     process = soak.start(soak.run)
-    process.live(seconds)
+    process.live_a_while(seconds)
     process.send(signal.SIGSTOP)
     time.sleep(soak.chance.uniform(1, 15))
     process.send(signal.SIGCONT)
@@ -224,14 +234,14 @@ def fill_disk(soak: Soak, seconds: float) -> None:
         if disk is None:
             soak.happened["fill_disk, by a limit on files"] += 1
             process = soak.start(soak.run)
-            process.live(seconds)
+            process.live_a_while(seconds)
             if process.alive:
                 subprocess.run(["prlimit", "--pid", str(process.process.pid), "--fsize=2000:2000"], check=True)
             told = process.end("no file may grow", (2,))
         else:
             run = disk / soak.run.name
             process = soak.start(run)
-            process.live(seconds)
+            process.live_a_while(seconds)
             free = shutil.disk_usage(disk).free
             with (disk / "ballast").open("wb") as ballast:
                 ballast.write(bytes(free))
@@ -272,13 +282,7 @@ def compare(soak: Soak) -> None:
     """Train the other run to the same iteration, undisturbed, and look for differences."""
     goal = about(soak.run)
     print(f"{sum(soak.happened.values())} disturbances; now undisturbed to iteration {goal['iteration']:,}", flush=True)
-    steps = str(goal["steps"])
-    if (soak.calm / "config.yaml").exists():
-        process = soak.atlas("resume", str(soak.calm), "--run.total-steps", steps)
-    else:
-        process = soak.atlas(
-            "train", str(soak.folder / "soak.yaml"), "--folder", str(soak.calm), "--run.total-steps", steps
-        )
+    process = soak.start(soak.calm, "--run.total-steps", str(goal["steps"]))
     process.live(1e9)
     process.end("undisturbed", (0,))
     other = about(soak.calm)
