@@ -34,7 +34,7 @@ run: {num_envs: 8, rollout: 8, total_steps: 1000000000000, snapshot_every: 20.0,
 DISTURBED: Final = 0.6
 """Share of the time that the disturbed run gets; the other one needs no restarts."""
 SHORTEST: Final = 2.0
-"""Seconds that a process is let be, at least: Python itself needs some to start."""
+"""Seconds of the processor that a process is let be, at least: Python itself needs some to start."""
 WARM: Final = 2
 """How often a process must have looked at held-out problems until it has grown to its size: all is compiled then."""
 MORE_MEMORY, MORE_FILES = 64.0, 4
@@ -102,10 +102,20 @@ class Process:
             time.sleep(min(1.0, max(0.0, end - time.monotonic())))
 
     def live_a_while(self, seconds: float) -> None:
-        """So long from its start, or from its first new checkpoint on: both are worth disturbing."""
+        """So many seconds of the processor from its start, or from its first new checkpoint on: both are worth
+        disturbing."""
         if self.soak.chance.random() < 0.5:
             self.train()
-        self.live(seconds)
+        end = self.worked() + seconds
+        self.live(self.soak.patience, until=lambda: self.worked() >= end)
+
+    def worked(self) -> float:
+        """Seconds of the processor so far."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def train(self) -> None:
         """Until there is a checkpoint that was not there before."""
@@ -171,7 +181,7 @@ def disturb(soak: Soak, seconds: float) -> None:
     while time.monotonic() < end:
         what = soak.chance.choice(list(DISTURBANCES))
         soak.happened[what] += 1
-        DISTURBANCES[what](soak, min(SHORTEST + soak.chance.expovariate(1 / 40), max(SHORTEST, end - time.monotonic())))
+        DISTURBANCES[what](soak, min(SHORTEST + soak.chance.expovariate(1 / 20), max(SHORTEST, end - time.monotonic())))
         soak.keep()
         last = max(saved(soak.run), default=0)
         print(f"{max(0.0, end - time.monotonic()):6.0f} s left, iteration {last:,}: {what}", flush=True)
