@@ -65,8 +65,8 @@ def reproduce_command(argv: list[str]) -> int:
             raise AtlasError(f"--{name} {value} is not allowed: at least {least} is needed")
     if args.minutes is not None and args.steps is not None:
         raise AtlasError("--minutes and --steps cannot be given together: each says when a run ends")
-    given = {name: getattr(args, name) for name in ("seeds", "minutes", "steps", "cvar") if getattr(args, name) is not None}
-    scale = replace(scale, **given)
+    given = {name: getattr(args, name) for name in ("seeds", "minutes", "steps", "cvar")}
+    scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
     if args.list:
         rows = [describe(name, scale) for name in FIGURES]
         print(json.dumps(rows, indent=1, ensure_ascii=False)) if args.json else _print_list(rows, args.scale, scale)
