@@ -105,7 +105,7 @@ SETS: Final = (
         about="designed by hand, to compare policies on",
         count=150,
         path=hand_folder,
-        fingerprint="b2baaa1ec91ec5229146ae9557b48802bd3d77c11f0a5234c65b6da42e0b6608",
+        fingerprint="229082bbb872d0d174b08878b402e62dd5612bc8a24295237bdbb4dfa8085aef",
     ),
     _recipe(
         "cvar-sequential", "problems with sequential tasks, as training draws them", "sequential", 10_000, False,
