@@ -42,7 +42,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from atlas import tasks
-from atlas.errors import AtlasError, TaskWarning, Token, listed
+from atlas.errors import AtlasError, LevelNeededError, TaskWarning, Token, listed
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
 from atlas.tasks.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
@@ -331,6 +331,7 @@ class _Parser(CommandReader):
             self.fail(
                 f"'{names}' stands for all there are: a level is needed to know which; name them, or say how many",
                 token,
+                LevelNeededError,
             )
         counts: dict[Thing, int] = {}
         for thing in self.things:
@@ -339,7 +340,7 @@ class _Parser(CommandReader):
                 if fits and not wanted.excluded & thing.attributes:
                     counts[thing] = counts.get(thing, 0) + 1
         if not counts:
-            self.fail(f"there is no {names} in the level", token)
+            self.fail(f"there is no {names} in the level", token, LevelNeededError)
         parts: list[Phrase] = []
         for thing, count in counts.items():
             for kept in (thing.attributes, frozenset(next(iter(self._groups(thing.attributes)), []))):
