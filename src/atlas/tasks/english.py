@@ -39,7 +39,7 @@ usual 1 for finishing and 0 otherwise. Several machines are sections; a routine 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from atlas import tasks
 from atlas.errors import AtlasError, LevelNeededError, TaskWarning, Token, listed
@@ -85,6 +85,10 @@ FILLERS: Final = phrases(
     please; kindly; just; simply; now; ok; okay; hey; hi; hello; well; so; also; too; as well; robot ,; agent ,;
     hey robot; hey robot ,; thanks; thank you; for me; eventually; at some point; at some time; sometime; in the end ,;
     i want you to; i would like you to; i need you to; we want you to; can you; could you; would you; will you; let us;
+    hey there; hi there; hello there; would you mind; do you mind; could you possibly; can you possibly; possibly;
+    be so kind as to; would you be so kind as to; i would love you to; i would love for you to; whatever you do;
+    whatever happens; go ahead and; it would be great if you could; it would be nice if you could; all you have to do is;
+    all you need to do is; what you have to do is; what i want you to do is; the idea is to;
     your task is to; your goal is to; your mission is to; your job is to; the task is to; the goal is to; the aim is to;
     the mission is to; it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to;
     go and
@@ -100,7 +104,12 @@ _THEN: Final = phrases(
     second; secondly; third; thirdly; fourth; fifth; last
     """
 )
-_FIRST: Final = phrases("first; firstly; first of all; start by; begin by; to begin; to start; initially")
+_FIRST: Final = phrases(
+    """
+    first; firstly; first of all; first things first :; first things first; start by; start off by; begin by; to begin;
+    to begin with; to start; to start with; initially
+    """
+)
 _BANS: Final = phrases(
     """
     never; never ever; do not; do not ever; does not; must not; must never; should not; should never; shall not;
@@ -152,7 +161,7 @@ _OTHERS: Final = phrases(
     thing; things; item; items; something; anything; which; is; are; not; neither; either; both; or; and; but; before;
     after; until; unless; if; else; only; otherwise; time; times; least; most; more; than; in; your; hand; hands; with;
     using; always; keep; keeps; keeping; stop; stops; stopping; wait; waits; waiting; continue; remain; other; except;
-    for; again; colour; color; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
+    for; again; colour; color; coloured; colored; to; order; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
     """
 )
 _GRAMMAR: Final = frozenset({*_COUNTS, *NUMBERS, *_ENDS}).union(
@@ -574,6 +583,7 @@ class _Parser(CommandReader):
         rules: list[Rule] = []
         while self.peek():
             beside = self.peek() == "also" or (self.peek() == "and" and self.peek(1) == "also")
+            later = bool(self.then_ahead(int(self.peek() == "and")) and parts)
             last = parts[-1] if parts else None
             phrase: Phrase | None
             if self.peek() in ("otherwise", "else") and isinstance(last, If) and last.other is None:
@@ -586,7 +596,17 @@ class _Parser(CommandReader):
                     self.skip("and")
                 phrase = self.sentence()
             self.expect_end()
-            if phrase is None:
+            if phrase is None and later:
+                while self.skip(".") or self.skip(";"):
+                    pass
+                goals = self.until_rules()
+                if not goals and not self.peek():
+                    self.too_late()
+                own, self.rules = tuple(self.rules), []
+                goals += [self.sentences()] if self.peek() else []
+                phrase = _joined(goals)
+                parts.append(Ruled(phrase, own) if own else phrase)
+            elif phrase is None:
                 rules += self.rules
             elif beside and parts:
                 parts.append(All((parts.pop(), phrase)))
@@ -677,6 +697,7 @@ class _Parser(CommandReader):
         self.openings()
         parts: list[Phrase] = []
         self.add_clause(parts)
+        aside = False
         ahead = int(self.peek() == ",")
         if not parts and self.then_ahead(ahead + (self.peek(ahead) == "and")):
             parts += self.until_rules()
@@ -687,17 +708,48 @@ class _Parser(CommandReader):
                 )
             self.said_first = False
             if self.aside(parts):
+                aside = True
                 continue
             if self.connects("then"):
                 self.openings()
-                self.add_clause(parts)
-                self.note_order(parts)
+                if parts and (opened := self.banned_at()):
+                    parts.append(self.banned_later(opened))
+                else:
+                    self.add_clause(parts)
+                    self.note_order(parts)
             elif not parts and (self.skip(",") | (self.skip("and") or self.skip("but"))):
                 self.add_clause(parts)
+            elif aside and self.connects("and"):
+                more: list[Phrase] = []
+                self.add_clause(more)
+                parts[-1:] = [_all([*parts[-1:], *more])]
+                self.note_order(parts)
             else:
                 break
+            aside = False
         self.fillers_behind()
         return _joined(parts) if parts else None
+
+    def banned_later(self, opened: tuple[int, bool]) -> Phrase:
+        """`… then never C until D`, `… then never C, then D`: a ban behind `then` covers only what follows."""
+        outer, self.rules = self.rules, []
+        self.ban(opened)
+        if self.connects("then") or self.connects("and"):
+            goals = self.until_rules()
+            rest = self.chain()
+            goals += [rest] if rest is not None else []
+        else:
+            goals = self.until_rules()
+        if not goals:
+            self.too_late()
+        own, self.rules = tuple(self.rules), outer
+        return Ruled(_joined(goals), own) if own else _joined(goals)
+
+    def too_late(self) -> NoReturn:
+        self.fail(
+            "the task is over before this ban begins: say it without 'then', or say what is to be done after it",
+            self.tokens[self.place - 1],
+        )
 
     def openings(self) -> None:
         """Step over `first`, `then`, `finally,` and the like at the beginning of a clause."""
@@ -805,13 +857,18 @@ class _Parser(CommandReader):
                 self.place += at + found
                 self.skip(",")
                 return True
+            if at > comma and (self.peek(at) == "if" or self.since_ahead(at)):  # … and once you have a key, …
+                self.place += at
+                self.note(f"'and {self.peek()}' is read as 'then'; for parts in any order write 'A and (B, then C)'")
+                return True
         elif word == "or" and self.peek(at) == "or":
             self.place += at + 1
             self.skip("alternatively") or self.skip("else")
             return True
         elif word == "and" and self.ahead(_AND, at):
             at += self.ahead(_AND, at)
-            special = self.then_ahead(at) or self.banned_at(at) or self.peek(at) in ("always", "whenever", "only")
+            special = self.then_ahead(at) or self.banned_at(at) or self.peek(at) in ("always", "whenever", "only", "if")
+            special = special or self.since_ahead(at)
             repeats = self.peek(at) == "do" and self.peek(at + 1) in ("this", "that", "it", "so")
             if special or repeats:
                 return False
@@ -891,7 +948,9 @@ class _Parser(CommandReader):
             if phrase is None:
                 self.limit_rules(rules, after=self.guard_of(first))
             return None if phrase is None else _joined([first, phrase])
-        if self.skip("before"):
+        purpose = self.skip("in", "order", "to") or (self.peek() == "to" and self.verbs(self.place + 1) != [])
+        self.place += self.peek() == "to"
+        if purpose or self.skip("before"):
             later = self.before_comma()
             self.need_comma("what comes before")
             phrase = self.alternatives_or_rule()
@@ -927,12 +986,12 @@ class _Parser(CommandReader):
             return self.only(self.repeated())
         return self.ordered(self.alternatives())
 
-    def since_ahead(self) -> int:
+    def since_ahead(self, start: int = 0) -> int:
         """How many tokens a word for what happened before has that comes next, as in `once you …`; 0 if none does."""
-        if self.peek() == "once" and not self.begins_clause(1):
+        if self.peek(start) == "once" and not self.begins_clause(start + 1):
             return 0
-        is_after = self.peek() == "after" and self.peek(1) not in ("that", "this", "which")
-        return self.ahead(_WHEN) or int(is_after)
+        is_after = self.peek(start) == "after" and self.peek(start + 1) not in ("that", "this", "which")
+        return self.ahead(_WHEN, start) or int(is_after)
 
     def negated_ahead(self) -> bool:
         """Whether a condition with `not` comes next."""
@@ -1157,8 +1216,13 @@ class _Parser(CommandReader):
 
     def fillers_behind(self) -> None:
         """Step over words that change nothing behind a clause."""
-        while self.ahead(FILLERS_BEHIND) and not (self.peek(2) == "as" and self.peek() == "as"):
-            self.skip_any(FILLERS_BEHIND)
+        while True:
+            comma = int(self.peek() == ",")
+            found = self.ahead(FILLERS_BEHIND, comma)
+            ends = self.peek(comma + found) in (".", ";", ",", ")", "")
+            if not found or (comma and not ends) or (self.peek() == "as" and self.peek(2) == "as"):
+                return
+            self.place += comma + found
 
     def unit(self) -> Phrase | None:
         self.fillers()
@@ -1217,9 +1281,10 @@ class _Parser(CommandReader):
 
     def neither(self) -> Command | None:
         """`touch neither the key nor the box`."""
-        if self.peek(1) != "neither" or self.peek() not in self.lexicon.by_first:
+        before = next((n for n in range(1, 4) if self.peek(n) == "neither"), 0)
+        if not before or self.peek() not in self.lexicon.by_first:
             return None
-        del self.tokens[self.place + 1]
+        del self.tokens[self.place + before]
         self._nouns.clear()
         self._verbs.clear()
         commands = [self.banned(takes_noun=False)]
