@@ -15,7 +15,8 @@ from atlas.tasks.phrases import Words, both
 from atlas.vocabulary import Vocabulary
 
 _TOKEN: Final = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<mark>[.,;:()?!])|(?P<bad>\S))"
+    r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<comment>[\"“”])"
+    r"|(?P<mark>->|-(?=\s)|[.,;:()?!&→–—…])|(?P<bad>\S))"
 )
 
 Phrases = dict[str, list[tuple[str, ...]]]
@@ -52,6 +53,10 @@ _CONTRACTED: Final = {
     "lets": "let us",
     "till": "until",
     "nor": "or",
+    **dict.fromkeys("?!", "."),
+    **dict.fromkeys(("-", "–", "—", "…"), ","),
+    **dict.fromkeys(("->", "→"), "then"),
+    "&": "and",
 }
 """Other words that end in `'s` are read with `is`."""
 MODALS: Final = phrases("must; should; shall; has to; have to; needs to; need to; is to; are to; ought to; may; can; will")
@@ -121,8 +126,7 @@ class CommandReader(Reader):
     def __init__(self, text: str, vocabulary: Vocabulary, grammar: frozenset[str]) -> None:
         """`grammar`: the words that are known besides those of the vocabulary."""
         super().__init__(text.replace("’", "'"), _TOKEN, "a task")
-        plain = [(token, token.text.lower().replace("?", ".").replace("!", ".")) for token in self.tokens]
-        self.tokens = [token._replace(text=word) for token, text in plain for word in _words(text)]
+        self.tokens = [token._replace(text=word) for token in self.tokens for word in _words(token.text.lower())]
         self.lexicon: Lexicon = lexicon(vocabulary)
         self.words = Words(vocabulary)
         self.last: Command | None = None
@@ -192,12 +196,14 @@ class CommandReader(Reader):
             hint = f"; did you mean {hint}?" if hint else f"; expected {self._expected(not before)}"
             self.fail(f"'{token.text}' is not understood" + (f" after '{before}'" if before else "") + hint, token)
         if strange:
-            told = []
-            for token in {token.text: token for token in strange}.values():
-                hint = self.lexicon.suggestion(token.text)
-                why = WHY.get(token.text) or (f"did you mean {hint}?" if hint else "")
-                told.append(f"'{token.text}'" + (f" ({why})" if why else ""))
-            self.fail_many(f"{len(told)} words are not understood: {', '.join(told)}", strange)
+            reasons: dict[str, list[str]] = {}
+            for word in dict.fromkeys(token.text for token in strange):
+                hint = self.lexicon.suggestion(word)
+                why = WHY.get(word) or (f"did you mean {hint}?" if hint else "")
+                reasons.setdefault(why, []).append(f"'{word}'")
+            told = [listed(words, "and") + (f" ({why})" if why else "") for why, words in reasons.items()]
+            count = sum(map(len, reasons.values()))
+            self.fail_many(f"{count} words are not understood: {', '.join(told)}", strange)
 
     def _expected(self, verbs: bool) -> str:
         """Words that could stand there."""
@@ -363,6 +369,8 @@ class CommandReader(Reader):
                 )
                 command = self.meaning(pattern, plainer)
             if command is not None:
+                if not self.verbs(start) and self.last is not None:
+                    self.note_described(start, stop, command, self.last)
                 if not self.verbs(start) and not self.said_of_things(start) and self.bare_thing(start):
                     self.note(f"no verb is said: read as '{self.words.guard(command.guard)}'")
                 self.place, self.last = stop, command
@@ -378,6 +386,15 @@ class CommandReader(Reader):
         if found:
             self.complain_about(*found[0])
         return self.complain()
+
+    def note_described(self, start: int, stop: int, command: Command, before: Command) -> None:
+        """Tell that in `a ball or a box that is not red` only the box is described."""
+        words = [token.text for token in self.tokens[start:stop]]
+        place = next((n for n, word in enumerate(words) if word in ("that", "which") and n > 0), 0)
+        old, new = before.phrases[-1].things[0], command.phrases[-1].things[0]
+        if place and self.tokens[start - 1].text in ("or", "and") and not (old.attributes or old.excluded):
+            said = " ".join(words[place:])
+            self.note(f"'{said}' is said of the {new.noun} only; for the {old.noun} as well say it there, too")
 
     def resolve(self, pattern: tuple[str, ...], phrases: list[NounPhrase]) -> tuple[NounPhrase, ...] | None:
         """The noun phrases with `it` and `one` replaced by what was named before; None if nothing fits."""

@@ -161,7 +161,7 @@ _OTHERS: Final = phrases(
     thing; things; item; items; something; anything; which; is; are; not; neither; either; both; or; and; but; before;
     after; until; unless; if; else; only; otherwise; time; times; least; most; more; than; in; your; hand; hands; with;
     using; always; keep; keeps; keeping; stop; stops; stopping; wait; waits; waiting; continue; remain; other; except;
-    for; again; colour; color; coloured; colored; to; order; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
+    for; again; what; whatever; everything; colour; color; coloured; colored; to; order; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
     """
 )
 _GRAMMAR: Final = frozenset({*_COUNTS, *NUMBERS, *_ENDS}).union(
@@ -270,6 +270,8 @@ class _Parser(CommandReader):
         """What must hold at each moment of the sentence."""
         self.said_first = False
         """Whether `first` stood behind the last command."""
+        self.order_said = False
+        """Whether `in any order` was said."""
         self.made_sure = False
         """Whether `make sure` stood before this clause: then it may tell what is, not what to do."""
         self.in_front = False
@@ -291,7 +293,8 @@ class _Parser(CommandReader):
         if found and self.peek(start) == "next" and self.peek(start + found) == "to":
             return 0
         if self.peek(start) in ("second", "third", "fourth", "fifth", "last"):
-            return found if self.peek(start + found) == "," or self.verbs(self.place + start + found) else 0
+            follows = self.peek(start + found) in (",", "the", "a", "an", "to")
+            return found if follows or self.verbs(self.place + start + found) else 0
         return found
 
     def fillers(self) -> None:
@@ -425,7 +428,7 @@ class _Parser(CommandReader):
 
         `bare`: whether `not doing …` counts, which is no ban behind `while`."""
         at = start
-        while found := self.ahead(FILLERS, at):
+        while found := self.ahead(FILLERS, at) or self.ahead(_SCOPES, at):
             if self.ahead(_BANS, at) or self.ahead(_AVOIDS, at):
                 break
             at += found + (self.peek(at + found) == ",")
@@ -445,6 +448,10 @@ class _Parser(CommandReader):
 
     def ban(self, opened: tuple[int, bool]) -> None:
         """What may not happen: a list, then when that is so."""
+        if self.without_thing():
+            self.place += 1
+            self.rules.append(Ban(self.holding()))
+            return
         self.place += opened[0]
         commands = [self.banned(opened[1])]
         while self.ban_goes_on(opened[1]):
@@ -652,7 +659,7 @@ class _Parser(CommandReader):
     def sentence(self) -> Phrase | None:
         """One sentence under its own rules; None, with the rules left in `self.rules`, if it only bans."""
         outer, self.rules, cover, self.cover = self.rules, [], self.cover, ((),)
-        any_order = self.skip_any(_ANY_ORDER)
+        any_order = self.order_said = self.skip_any(_ANY_ORDER)
         self.skip(",")
         self.fronted()
         phrase = self.chain()
@@ -716,7 +723,8 @@ class _Parser(CommandReader):
                     parts.append(self.banned_later(opened))
                 else:
                     self.add_clause(parts)
-                    self.note_order(parts)
+                    if len(parts) > 1:
+                        self.note_order(parts)
             elif not parts and (self.skip(",") | (self.skip("and") or self.skip("but"))):
                 self.add_clause(parts)
             elif aside and self.connects("and"):
@@ -728,6 +736,9 @@ class _Parser(CommandReader):
                 break
             aside = False
         self.fillers_behind()
+        if len(parts) == 1 and isinstance(parts[0], All) and len(parts[0].parts) > 2 and not self.order_said:
+            self.note_order(parts)
+        self.order_said = False
         return _joined(parts) if parts else None
 
     def banned_later(self, opened: tuple[int, bool]) -> Phrase:
@@ -772,7 +783,7 @@ class _Parser(CommandReader):
 
     def note_order(self, parts: list[Phrase]) -> None:
         """Tell that `A, then B and C` leaves the order of B and C open."""
-        if len(parts) > 1 and isinstance(parts[-1], All) and not self.bare_list:
+        if parts and isinstance(parts[-1], All) and not self.bare_list:
             texts = [say(part, self.words) for part in parts[-1].parts]
             one, other = " and ".join(texts), ", then ".join(texts)
             self.note(f"'{one}' may be done in any order; for one after the other write '{other}'")
@@ -828,7 +839,10 @@ class _Parser(CommandReader):
         if self.ahead(_TOGETHER) and len(parts) == 1:
             parts[0] = self.together(parts[0])
             return self.skip_any(_TOGETHER)
-        return len(parts) == 1 and isinstance(parts[0], All) and self.skip_any(_ANY_ORDER)
+        if len(parts) == 1 and isinstance(parts[0], All) and self.skip_any(_ANY_ORDER):
+            self.order_said = True
+            return True
+        return False
 
     def not_before(self, parts: list[Phrase]) -> None:
         """`open the door, but not before you have the key`, from behind `not`."""
@@ -876,7 +890,7 @@ class _Parser(CommandReader):
             self.skip("also")
             return True
         if comma and not self.in_front and self.comma_means() == word:
-            if word == "then" and not self.then_later and self.noun_phrase(self.place + 1) is None:
+            if word == "then" and not self.then_later:
                 self.note("a comma alone is read as 'then'; for parts in any order write 'and' between them")
             self.place += 1
             return True
@@ -1032,6 +1046,7 @@ class _Parser(CommandReader):
 
     def alternatives_or_rule(self) -> Phrase | None:
         self.fillers()
+        self.skip_any(_FIRST)
         if opened := self.banned_at():
             self.ban(opened)
             return None
@@ -1109,6 +1124,9 @@ class _Parser(CommandReader):
                     self.subject()
                     self.made_sure = True
                     phrase = _joined([self.needed(self.alternatives()), self.needed(phrase)])
+            elif self.skip("in", "order", "to") or (self.peek() == "to" and self.verbs(self.place + 1)):
+                self.skip("to")
+                phrase = _joined([self.needed(phrase), self.needed(self.alternatives())])
             elif self.skip("if"):
                 phrase = self.otherwise(self.condition(), self.needed(phrase))
             elif self.skip("unless"):
@@ -1169,6 +1187,8 @@ class _Parser(CommandReader):
         if len(parts) > 1:
             self.mentioned[mentioned:] = [[phrase for group in self.mentioned[mentioned:] for phrase in group]]
         self.bare_list = bool(bare) and all(bare)
+        if any(isinstance(part, Again) for part in found[1:]):  # what is done again comes later
+            return _joined(found)
         return _all(found) if found else None
 
     def limited(self) -> Phrase | None:
@@ -1311,10 +1331,19 @@ class _Parser(CommandReader):
                 self.ban(opened)
             elif self.skip("with") or self.skip("using"):
                 phrase = self.during(phrase, self.holding())
+            elif self.without_thing():
+                self.place += 1
+                phrase = self.during(phrase, negation(self.holding()))
+                self.note("'without' and a thing is read as not having it then; to keep off it write 'avoid'")
             elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
                 phrase = self.during(phrase, self.condition())
             else:
                 return phrase
+
+    def without_thing(self) -> bool:
+        """Whether `without a key` comes next, which does not say what may not be done."""
+        bare = self.peek() == "without" and self.noun_phrase(self.place + 1) is not None
+        return bare and not self.verbs(self.place + 1) and "have {}" in self.lexicon.meanings
 
     def kept(self) -> Phrase | None:
         """`keep holding a key (until …)`, `always hold a key`."""

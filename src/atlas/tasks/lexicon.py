@@ -57,7 +57,12 @@ USUAL_VERBS: Final[dict[str, str]] = {
         "pick up {}",
     ),
     **dict.fromkeys(
-        _patterns("put down {}; put {} down; let go of {}; release {}; set down {}; set {} down; lay down {}"),
+        _patterns(
+            """
+            put down {}; put {} down; let go of {}; release {}; set down {}; set {} down; lay down {}; get rid of {};
+            throw away {}; throw {} away
+            """
+        ),
         "drop {}",
     ),
     "drop {}": "stop pick up {}",
@@ -240,6 +245,8 @@ class Lexicon:
                 self.by_first.setdefault(form, []).append(words)
             if words[0] != "{}":
                 self.gerunds.add(gerund(words[0]))
+        self.ending = {pattern for pattern, parts in self.meanings.items() if any(part.stop for part in parts)}
+        """Patterns that ask for the end of something, as `drop {}` does."""
         self.verbs = {pattern.split()[0] for pattern in self.meanings} - {"{}"}
 
     def _split(self, words: list[str]) -> tuple[tuple[str, ...], tuple[Thing, ...]]:
@@ -382,7 +389,7 @@ class Lexicon:
             elif word == "no":
                 count, place = NONE, place + 1
             elif word == "another" or (word in ("different", "second") and said):
-                another, place = True, place + 1
+                another, place = count == 1, place + 1
             elif word == "couple" and at(place + 1) == "of":
                 count, place = 2, place + 2
             elif word in ARTICLES:
@@ -553,6 +560,8 @@ class Lexicon:
                     at += 1
                     continue
                 phrase = self.noun_phrase(tokens, at)
+                if phrase is None and " ".join(pattern) in self.ending:
+                    phrase = self._whatever(tokens, at)
                 if phrase is None:
                     break
                 expected = pattern[number + 1] if number + 1 < len(pattern) else None
@@ -565,6 +574,15 @@ class Lexicon:
                 at = phrase.stop
             else:
                 yield pattern, phrases, at
+
+    def _whatever(self, tokens: list[Token], place: int) -> NounPhrase | None:
+        """`whatever you are holding`, behind a verb that ends just that."""
+        words = [token.text for token in tokens[place : place + 4]]
+        if words[:1] == ["everything"]:
+            return NounPhrase((Thing(""),), place + 1)
+        if words[:1] in (["what"], ["whatever"]) and words[1:3] == ["you", "are"] and words[3] in self.gerunds:
+            return NounPhrase((Thing(""),), place + 4)
+        return None
 
     def _listed(self, tokens: list[Token], phrase: NounPhrase) -> NounPhrase | None:
         """The noun phrase with the next of a list, for `put the ball and the key next to the door`."""
