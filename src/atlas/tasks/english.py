@@ -88,7 +88,8 @@ FILLERS: Final = phrases(
     hey there; hi there; hello there; would you mind; do you mind; could you possibly; can you possibly; possibly;
     be so kind as to; would you be so kind as to; i would love you to; i would love for you to; whatever you do;
     whatever happens; go ahead and; it would be great if you could; it would be nice if you could; all you have to do is;
-    all you need to do is; what you have to do is; what i want you to do is; the idea is to;
+    do not forget to; never forget to; um; uh; erm; i think; task :; goal :; mission :; your task :; your goal :;
+    your mission :; your job :; all you need to do is; what you have to do is; what i want you to do is; the idea is to;
     your task is to; your goal is to; your mission is to; your job is to; the task is to; the goal is to; the aim is to;
     the mission is to; it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to;
     go and
@@ -429,7 +430,7 @@ class _Parser(CommandReader):
         `bare`: whether `not doing …` counts, which is no ban behind `while`."""
         at = start
         while found := self.ahead(FILLERS, at) or self.ahead(_SCOPES, at):
-            if self.ahead(_BANS, at) or self.ahead(_AVOIDS, at):
+            if max(self.ahead(_BANS, at), self.ahead(_AVOIDS, at)) >= found:
                 break
             at += found + (self.peek(at + found) == ",")
         if found := self.ahead(SUBJECTS, at):
@@ -611,8 +612,7 @@ class _Parser(CommandReader):
                     self.too_late()
                 own, self.rules = tuple(self.rules), []
                 goals += [self.sentences()] if self.peek() else []
-                phrase = _joined(goals)
-                parts.append(Ruled(phrase, own) if own else phrase)
+                parts.append(self.ruled_later(parts, _joined(goals), own))
             elif phrase is None:
                 rules += self.rules
             elif beside and parts:
@@ -720,7 +720,7 @@ class _Parser(CommandReader):
             if self.connects("then"):
                 self.openings()
                 if parts and (opened := self.banned_at()):
-                    parts.append(self.banned_later(opened))
+                    self.banned_later(opened, parts)
                 else:
                     self.add_clause(parts)
                     if len(parts) > 1:
@@ -741,7 +741,7 @@ class _Parser(CommandReader):
         self.order_said = False
         return _joined(parts) if parts else None
 
-    def banned_later(self, opened: tuple[int, bool]) -> Phrase:
+    def banned_later(self, opened: tuple[int, bool], parts: list[Phrase]) -> None:
         """`… then never C until D`, `… then never C, then D`: a ban behind `then` covers only what follows."""
         outer, self.rules = self.rules, []
         self.ban(opened)
@@ -754,7 +754,16 @@ class _Parser(CommandReader):
         if not goals:
             self.too_late()
         own, self.rules = tuple(self.rules), outer
-        return Ruled(_joined(goals), own) if own else _joined(goals)
+        parts.append(self.ruled_later(parts, _joined(goals), own))
+
+    def ruled_later(self, parts: list[Phrase], phrase: Phrase, rules: tuple[Rule, ...]) -> Phrase:
+        """A phrase under rules that begin with it; what may not cease was just brought about by the part before."""
+        inner = phrase.rules if isinstance(phrase, Ruled) else ()
+        held = [rule.guard for rule in (*rules, *inner) if isinstance(rule, Hold)]
+        if isinstance(parts[-1], Moment) and parts[-1].guard in held:
+            phrase = _joined([parts.pop(), phrase.part if isinstance(phrase, Ruled) else phrase])
+            rules += inner
+        return Ruled(phrase, rules) if rules else phrase
 
     def too_late(self) -> NoReturn:
         self.fail(
@@ -1220,7 +1229,7 @@ class _Parser(CommandReader):
                 if len(self.mentioned) < 2 and not isinstance(phrase, Moment):
                     self.fail("'again' needs something that was done before")
                 phrase = Again(self.guard_of(phrase))
-            elif self.skip("at", "most"):
+            elif self.skip("at", "most") or self.skip("no", "more", "than"):
                 times = self.times()
                 if times is None:
                     self.fail("a number of times is needed after 'at most'")
@@ -1238,6 +1247,10 @@ class _Parser(CommandReader):
         """Step over words that change nothing behind a clause."""
         while True:
             comma = int(self.peek() == ",")
+            same = self.noun_phrase(self.place + 1) if comma and self.peek(1) == "any" else None
+            if same is not None and self.last is not None and same.things == self.last.phrases[-1].things:
+                self.place = same.stop  # open a door, any door
+                continue
             found = self.ahead(FILLERS_BEHIND, comma)
             ends = self.peek(comma + found) in (".", ";", ",", ")", "")
             if not found or (comma and not ends) or (self.peek() == "as" and self.peek(2) == "as"):
@@ -1273,8 +1286,11 @@ class _Parser(CommandReader):
             return self.within(Moment(((),)))
         if self.peek() in ("stop", "stops", "stopping") and self.peek(1) in self.lexicon.gerunds:
             self.place += 1
-            command = self.command()
-            return Stop(command.guard)
+            guard = self.command().guard
+            while self.peek() == "or" and self.peek(1) in self.lexicon.gerunds:
+                self.place += 1
+                guard += self.command().guard
+            return Stop(guard)
         if self.peek() in ("keep", "keeps", "always", "remain", "continue") and not self.verbs(self.place):
             return self.kept()
         negated = self.subject()
@@ -1289,7 +1305,8 @@ class _Parser(CommandReader):
         command = self.neither() or self.command()
         self.made_sure = False
         phrase = self.goal(command)
-        if command.pattern[1:] == ("{}", "to", "{}") and "put {} next to {}" in self.lexicon.meanings:
+        brings = self.lexicon.meanings[" ".join(command.pattern)] == self.lexicon.meanings.get("bring {} to {}")
+        if brings and "put {} next to {}" in self.lexicon.meanings:
             other = self.meaning(("put", "{}", "next", "to", "{}"), command.phrases)
             if other is not None:
                 said = " ".join(command.pattern).replace("{}", "…")
@@ -1309,7 +1326,7 @@ class _Parser(CommandReader):
         self._verbs.clear()
         commands = [self.banned(takes_noun=False)]
         while self.skip("or"):
-            commands.append(self.banned(takes_noun=True))
+            commands.append(self.banned(takes_noun=False))
         cubes = tuple(dict.fromkeys(cube for command in commands for cube in command.avoided))
         none = replace(commands[0].phrases[0], count=NONE)
         return replace(commands[0], groups=(cubes,), phrases=(none, *commands[0].phrases[1:]))
