@@ -189,6 +189,9 @@ class CorridorSurface:
         cells, place = np.asarray(levels.cells), np.asarray(levels.position)
         return (cells <= WALL).all(1) & (place >= 0) & (place < (cells != WALL).sum(1))
 
+    def things(self, level: Level) -> list[str]:
+        return list(self._letters(level))
+
     def describe(self, level: Level) -> dict[str, Any]:
         return {"cells": len(self._letters(level)), **self.format_level(level)}
 

@@ -237,6 +237,9 @@ class Surface(Protocol):
     def sound(self, levels: Level) -> np.ndarray:
         """`bool[batch]`: which levels of a batch, read from a file that anyone may have written, can be."""
 
+    def things(self, level: Level) -> list[str]:
+        """What is in a level, one entry for each thing, in words of the vocabulary: what `all the red balls` means."""
+
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
 

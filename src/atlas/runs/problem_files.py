@@ -30,7 +30,7 @@ import yaml
 
 from atlas.documents import Document, read_documents, read_text
 from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
-from atlas.errors import AtlasError, LevelTextError, TaskWarning, nearest
+from atlas.errors import AtlasError, LevelNeededError, LevelTextError, TaskWarning, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
 from atlas.tasks.formats import TASK_KEYS, format_task, parse_task
@@ -202,7 +202,7 @@ def _problem(document: Document, name: str) -> NamedProblem:
     except AtlasError as error:
         document.fail(entries.get("name", document.node), str(error))
     level = _level(document, surface, entries)
-    return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level)), about=about)
+    return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level), level), about=about)
 
 
 def _entries(document: Document) -> tuple[Surface, dict[str, yaml.Node]]:
@@ -233,9 +233,15 @@ def _level(document: Document, surface: Surface, entries: dict[str, yaml.Node]) 
             raise
 
 
-def _task(document: Document, node: yaml.Node, domain: str) -> Task:
+def _task(document: Document, node: yaml.Node, domain: str, level: Level | None = None) -> Task:
+    value, vocabulary = document.value(node), vocabulary_of(domain)
     with document.blame(node, "task"):
-        return parse_task(document.value(node), vocabulary_of(domain))
+        try:
+            return parse_task(value, vocabulary)
+        except LevelNeededError:
+            if level is None:
+                raise
+            return parse_task(value, vocabulary, surface_of(domain).things(level))
 
 
 def load_level(path: Path | str) -> Level:
@@ -263,10 +269,11 @@ def load_task(path: Path | str) -> Task:
         return _task(document, document.node, default_name())
     entries = document.entries()
     domain = document.text(entries["domain"], "domain") if "domain" in entries else default_name()
-    _entries(document)
+    surface, own = _entries(document)
     if "task" not in entries:
         document.fail(document.node, "there is no task in this file")
-    return _task(document, entries["task"], domain)
+    level = _level(document, surface, own) if surface.level_keys[0] in own else None
+    return _task(document, entries["task"], domain, level)
 
 
 def _only_document(path: Path, wanted: str) -> Document:

@@ -68,6 +68,11 @@ class MinigridSurface:
             & np.isin(np.asarray(levels.rooms), [grid.FREE_FORM, *grid.ROOM_GRID])
         )
 
+    def things(self, level: Level) -> list[str]:
+        """`red ball`, `locked blue door`, …: the objects and doors, and what is carried."""
+        codes = [*np.asarray(level.cells).flatten().tolist(), int(level.carrying)]
+        return [_thing(code) for code in codes if code // 8 in grid.MOVABLE + grid.DOORS]
+
     def describe(self, level: Level) -> dict[str, Any]:
         rows, cols = text.natural_cells(level).shape
         return {
