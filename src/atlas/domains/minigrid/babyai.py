@@ -37,6 +37,8 @@ SIZE: Final = TaskSize(machines=1, states=7, edges=3, literals=2)
 """Room for the largest mission: two instructions, then two others."""
 DRAWN: Final = 32
 """Missions of each level that are drawn at a time."""
+ROUNDS: Final = 32
+"""How often, before something must be wrong."""
 
 THEIRS: Final = (2, 1, 0, 3, 4, 5)
 """Our actions, in their order, as BabyAI numbers them."""
@@ -185,14 +187,15 @@ class Missions:
     def __init__(self, recipe: Recipe, seed: int, levels: Sequence[str] = LEVELS) -> None:
         self.levels = levels
         self.environments = [environment(level) for level in levels]
-        self.seeds = np.random.default_rng(seed).integers(2**31, size=(2**16, len(levels)))
-        self.round = 0
+        self.seed, self.round = seed, 0
         self.drawn = 0
         self.left_out: dict[str, Counter[str]] = {}
 
     def draw(self) -> Iterator[tuple[int, Problem]]:
         """More missions of every level; the kind is the number of the level."""
-        rows = self.seeds[self.round * DRAWN : (self.round + 1) * DRAWN]
+        if self.round == ROUNDS:
+            raise AtlasError(f"{self.drawn:,} missions of BabyAI were drawn, and too few can be used: {self.left_out}")
+        rows = np.random.default_rng((self.seed, self.round)).integers(2**31, size=(DRAWN, len(self.levels)))
         self.round += 1
         for number, (level, env) in enumerate(zip(self.levels, self.environments, strict=True)):
             for seed in rows[:, number].tolist():
