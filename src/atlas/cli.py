@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("episodes", "replay actions in a problem and tell every moment"),
     "play": ("episodes", "play a problem with the keyboard"),
     "solve": ("problems", "decide whether problems can be solved, and how"),
+    "demos": ("demos", "plans of the prover as a data set to learn from"),
     "lint": ("problems", "look for mistakes in a set of problems"),
     "sets": ("evaluate", "the sets that policies are compared on: list, build, verify"),
     "bench": ("bench", "how fast everything is on this machine"),
