@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
@@ -83,7 +84,15 @@ class Program:
             form[:] = [_described(jax.tree.unflatten(structure, range(len(found)))), len(found)]
             return found
 
-        compiled = jax.jit(flat).lower(*leaves).compile()
+        # What JAX takes from its own cache can be run, but not be written again: the file would lack its kernels. Under a
+        # name that nobody has had it is compiled here, and JAX need not keep it as well.
+        flat.__name__ = f"program_{secrets.token_hex(8)}"
+        least = ways.jax_persistent_cache_min_compile_time_secs
+        ways.update("jax_persistent_cache_min_compile_time_secs", float("inf"))
+        try:
+            compiled = jax.jit(flat).lower(*leaves).compile()
+        finally:
+            ways.update("jax_persistent_cache_min_compile_time_secs", least)
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
             program, _, _ = serialize(compiled)
             described = json.dumps({"form": form[0], "leaves": form[1]}).encode()

@@ -245,7 +245,7 @@ def make(asked: Order, path: Path, workers: int = 1, progress: "Progress" = lamb
         kept[number] = piece
         progress(min(sum(len(piece.rows) for piece in kept.values()), asked.wanted), asked.wanted)
     made = _join(asked, path, kept, resumed)
-    for file in folder.glob("*.npz"):
+    for file in (*folder.glob("*.npz"), *folder.glob(".*.npz.*")):  # the latter of processes that were killed
         file.unlink()
     with contextlib.suppress(OSError):  # somebody has put something else into it
         folder.rmdir()
