@@ -5,6 +5,7 @@ Importing this module imports nothing heavy; a subcommand's module is imported w
 
 import importlib
 import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -107,6 +108,8 @@ def _leave() -> NoReturn:
     """End at once: threads of the compiler may still run, and would crash if Python were taken down under them."""
     for child in multiprocessing.active_children():
         child.terminate()
+    # Semaphores of pools: else Python complains about them.
+    multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined]
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -84,8 +84,8 @@ class Program:
             form[:] = [_described(jax.tree.unflatten(structure, range(len(found)))), len(found)]
             return found
 
-        # What JAX takes from its own cache can be run, but not be written again: the file would lack its kernels. Under a
-        # name that nobody has had it is compiled here, and JAX need not keep it as well.
+        # What JAX takes from its own cache can be run, but not be written again: the file would lack its kernels.
+        # Under a name that nobody has had it is compiled here, and JAX need not keep it as well.
         flat.__name__ = f"program_{secrets.token_hex(8)}"
         least = ways.jax_persistent_cache_min_compile_time_secs
         ways.update("jax_persistent_cache_min_compile_time_secs", float("inf"))

@@ -6,6 +6,7 @@ where it was stopped matters.
 """
 
 import contextlib
+import io
 import multiprocessing
 import os
 import signal
@@ -102,6 +103,8 @@ class Demos:
 
 def load_demos(path: Path | str, domain: str | None = None) -> Demos:
     """Demonstrations that `atlas demos` wrote. With a domain, those of another one are refused."""
+    if not Path(path).is_file():
+        raise AtlasError(f"{path}: {'is a folder' if Path(path).is_dir() else 'does not exist'}")
     header, arrays = read(path, DEMONSTRATIONS)
     plans, lengths = arrays.pop("plans", None), arrays.pop("lengths", None)
     own = header.get("domain", default_name())
@@ -306,6 +309,7 @@ def _proven(asked: Order, kept: dict[int, Piece], workers: int) -> Iterator[tupl
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
     under_way: dict[Future[Piece], int] = {}
+    others = {*multiprocessing.active_children()}
     try:
         while not _enough(asked, kept):
             found = sum(len(piece.rows) for piece in kept.values())
@@ -319,8 +323,11 @@ def _proven(asked: Order, kept: dict[int, Piece], workers: int) -> Iterator[tupl
                 under_way[pool.submit(prove, asked.piece(following), *options)] = following
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
                 yield under_way.pop(future), future.result()
-    finally:
+    finally:  # pieces that nobody waits for any more are not finished
         pool.shutdown(wait=False, cancel_futures=True)
+        for process in {*multiprocessing.active_children()} - others:
+            process.terminate()
+        pool.shutdown(wait=True)
 
 
 def _begin_worker() -> None:
@@ -442,7 +449,8 @@ def require_minari(dataset: str) -> None:
     """Fail unless a data set of this name can be made in Minari's folder."""
     minari = extra("minari", MINARI, "minari")
     extra("h5py", MINARI, "minari")
-    if minari.dataset.minari_dataset.DATASET_ID_RE.fullmatch(dataset) is None:
+    match = minari.dataset.minari_dataset.DATASET_ID_RE.fullmatch(dataset)
+    if match is None or match["version"] is None:
         raise AtlasError(f"'{dataset}' is no name for Minari: one such as atlas/quick-v0 is needed")
     if dataset in minari.list_local_datasets():
         raise AtlasError(f"Minari has a data set {dataset} already: choose another name, or delete it first")
@@ -505,7 +513,7 @@ def to_minari(demos: Demos, dataset: str, progress: "Progress" = lambda done, to
                 made.update_dataset_from_buffer(episodes)
             progress(len(made), len(demos))
     except BaseException:  # nothing is left half-written
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(Exception), contextlib.redirect_stdout(io.StringIO()):
             minari.delete_dataset(dataset)
         raise
     return made
