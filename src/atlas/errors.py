@@ -1,9 +1,10 @@
 """Mistakes that a user can mend, and where in a text they lie. The command line prints them without a traceback."""
 
 import difflib
+import importlib
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 MOST_LETTERS: Final = 20_000
 """Letters of a task in words or as a formula."""
@@ -65,6 +66,14 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> str:
 def listed(words: list[str], last: str = "or") -> str:
     """`a`, `a or b`, `a, b or c`."""
     return f" {last} ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])
+
+
+def extra(module: str, what: str, name: str) -> Any:
+    """A package that only some people need; `name` is that of the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 class Token(NamedTuple):

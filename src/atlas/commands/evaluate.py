@@ -36,8 +36,8 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str = "hand"
-    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, any file or folder that ATLAS reads, or
-    SET:NAME."""
+    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, babyai, any file or folder that ATLAS
+    reads, or SET:NAME."""
     attempts: int | None = None
     """Attempts at each problem; 20 (10 rank the problems for CVaR, 10 others are averaged), or 2 over time."""
     greedy: bool = False
@@ -229,7 +229,7 @@ class Build:
     """Draw a set and certify every problem of it: solvable by a plan, not trivial, no two the same."""
 
     name: tyro.conf.Positional[str]
-    """cvar-sequential, cvar-dag, cvar-paper-dag or validation."""
+    """cvar-sequential, cvar-dag, cvar-paper-dag, validation or babyai."""
     out: Path | None = None
     """Where to write it (.npz); the cache, where `atlas eval` looks for it, if not given."""
     seed: int = 0
@@ -311,9 +311,14 @@ def _build(args: Build) -> int:
     expected = found == recipe.fingerprint if args.seed == 0 else None
     if args.json:
         report = {"name": args.name, "path": str(path), "problems": recipe.count, "fingerprint": found}
-        print(json.dumps(report | {"seconds": seconds, "as_reported": expected, "drawn": built.settings["drawn"]}))
+        report |= {"seconds": seconds, "as_reported": expected}
+        print(json.dumps(report | {key: told for key, told in built.settings.items() if key != "plan_lengths"}))
     else:
+        from atlas.runs.screen import Screen
+
         print(f"{path}: {recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
+        if told := recipe.report(built.settings):
+            Screen().print(*told, sep="\n")
     return 1 if expected is False else 0
 
 

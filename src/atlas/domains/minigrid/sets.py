@@ -11,11 +11,12 @@ import jax
 import numpy as np
 
 from atlas.config import Config, PairingConfig, TaskConfig
+from atlas.domains.minigrid import babyai
 from atlas.domains.minigrid.grid import count_objects
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.prove import BUDGET
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Collection, Recipe
+from atlas.evaluation.sets import Collection, Recipe, one_kind
 from atlas.tasks.packed import count_states
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
@@ -88,13 +89,13 @@ def _recipe(
             domain=MinigridConfig(rooms=ROOMS), tasks=TaskConfig(sampler=tasks), pairing=PairingConfig(how="level")
         ),
         count=count,
-        kind_of=_cells if balanced else lambda batch: [0] * len(batch.level.rooms),
-        kinds=len(ROOMS) * len(BAND_NAMES) * len(LENGTHS) if balanced else 1,
-        tags=_tags_with_band if balanced else _tags,
         provenance={
             "pairing": "level", "tasks": tasks, "rooms": list(ROOMS), "balanced": balanced, "budget": BUDGET,
         },
         fingerprint=fingerprint,
+        kind_of=_cells if balanced else one_kind,
+        kinds=len(ROOMS) * len(BAND_NAMES) * len(LENGTHS) if balanced else 1,
+        tags=_tags_with_band if balanced else _tags,
         retired=retired or {},
     )  # fmt: skip
 
@@ -126,5 +127,16 @@ SETS: Final = (
     _recipe(
         "validation", "sequential problems, five for each number of rooms, band of objects and length", "sequential",
         300, True, "048be214f91254fa685e1e5cb19c168add151cac9270157cee3be3515f6b23c1",
+    ),
+    Recipe(
+        name="babyai",
+        about="missions of BabyAI, 25 of each of 16 levels (the extra `babyai` builds it)",
+        config=Config(domain=MinigridConfig()),
+        count=25 * len(babyai.LEVELS),
+        provenance={"levels": list(babyai.LEVELS), "budget": BUDGET},
+        fingerprint="2b47d54ab2e16fab3d023111bc61ca0622c3fb76172e778dd22f672bcc6b93e5",
+        kinds=len(babyai.LEVELS),
+        source=babyai.Missions,
+        report=babyai.report,
     ),
 )  # fmt: skip

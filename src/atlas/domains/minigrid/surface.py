@@ -59,7 +59,7 @@ class MinigridSurface:
         under = cells[np.arange(len(cells)), row, column]
         held = (carried == grid.NOTHING) | np.isin(carried, [c for c in text.CELL_TEXT if c >> 3 in grid.MOVABLE])
         return (
-            np.isin(cells, list(text.CELL_TEXT)).all((1, 2))
+            _CAN_BE[cells].all((1, 2))
             & inside
             & ((under == grid.FLOOR_CELL) | np.isin(under >> 3, grid.DOOR_OPEN))
             & (facing >= 0)
@@ -203,6 +203,8 @@ class MinigridSurface:
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
 
 
+_CAN_BE = np.isin(np.arange(256), list(text.CELL_TEXT))
+"""By byte, whether it is a cell: looking up is quicker than comparing."""
 _view = Program("minigrid view", lambda: dynamics.view)
 
 

@@ -11,28 +11,20 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
-from jaxtyping import Bool, Int, Int32
 
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import ProductState, read_scene
 from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bound, why_unsolvable
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
 from atlas.errors import AtlasError
-from atlas.problems import stack
-from atlas.programs import Program
+from atlas.evaluation.replay import accepted
 from atlas.settings import STEP_LIMIT
-from atlas.tasks.machine import Task, natural_size
-from atlas.tasks.packed import RewardMachines, unpack
+from atlas.tasks.packed import unpack
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, REJECTED
-from atlas.world import World, WorldState
 
 Verdict = Literal["solvable", "unsolvable", "unknown"]
 BUDGET: Final = 1500
@@ -178,48 +170,3 @@ def _shorten(product: AbstractProduct, start: ProductState, plan: list[int], bud
                 break
             plan = shorter
     return plan
-
-
-# Replaying plans in the world: the compiled dynamics, the real labels, the task as it was given
-
-CHUNK: Final = 256
-"""Plans that are replayed side by side."""
-
-
-def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_limit: int) -> np.ndarray:
-    """`bool[problems]`: whether each plan ends, at the latest at the step limit, with its task accepted."""
-    verdicts = np.zeros(len(plans), bool)
-    groups: dict[Any, list[int]] = {}
-    for row, problem in enumerate(problems):
-        size = natural_size(problem.task) if isinstance(problem.task, Task) else problem.task.size
-        groups.setdefault("flat" if size.machines == 1 else size, []).append(row)
-    for members in map(np.array, groups.values()):
-        batch = stack([problems[row] for row in members])
-        lengths = np.array([len(plans[row]) for row in members], np.int32)
-        actions = np.zeros((len(members), step_limit), np.int32)
-        for place, row in enumerate(members):
-            actions[place, : lengths[place]] = plans[row][:step_limit]
-        everything = jax.tree.map(np.asarray, (batch, actions, lengths))
-        for start in range(0, len(members), CHUNK):
-            some = np.arange(start, min(start + CHUNK, len(members)))
-            padded = np.resize(some, CHUNK if len(members) > 1 else 1)
-            ended = _replay(step_limit)(*jax.tree.map(lambda leaf, rows=padded: leaf[rows], everything))
-            verdicts[members[some]] = np.asarray(ended)[: len(some)]
-    return verdicts
-
-
-@functools.cache
-def _replay(step_limit: int) -> Any:
-    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit)
-
-    def is_accepted(problem: Problem, actions: Int32[Array, "steps"], length: Int[Array, ""]) -> Bool[Array, ""]:
-        """Follow one plan to its end or to the end of the episode."""
-
-        def act(moment: tuple[WorldState, Array, Array]) -> tuple[WorldState, Array, Array]:
-            after, step = world.step(problem, moment[0], actions[moment[0].time])
-            return after, step.done, step.accepted
-
-        start = (world.reset(problem), jnp.bool_(False), jnp.bool_(False))
-        return jax.lax.while_loop(lambda moment: ~moment[1] & (moment[0].time < length), act, start)[2]
-
-    return Program(f"replay {step_limit}", lambda: jax.vmap(is_accepted))
