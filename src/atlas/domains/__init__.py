@@ -45,6 +45,14 @@ DOMAINS: dict[str, DomainRow] = {
         bands="atlas.domains.minigrid.sets:OBJECT_BANDS",
         foreign="atlas.domains.minigrid.authors",
     ),
+    "letterworld": DomainRow(
+        settings="atlas.domains.letterworld.settings:LetterWorldConfig",
+        domain="atlas.domains.letterworld.domain:LetterWorld",
+        vocabulary="atlas.domains.letterworld.alphabet:VOCABULARY",
+        surface="atlas.domains.letterworld.surface:LetterWorldSurface",
+        presets="atlas.domains.letterworld.presets:PRESETS",
+        sets="atlas.domains.letterworld.sets:SETS",
+    ),
 }
 """Every domain by name; the first is the default."""
 

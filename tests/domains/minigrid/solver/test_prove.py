@@ -14,7 +14,8 @@ from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, VOCABULARY
 from atlas.domains.minigrid.grid import ACTIONS, Level
 from atlas.domains.minigrid.sample import possible
-from atlas.domains.minigrid.solver.prove import Solution, accepted, solve_many
+from atlas.domains.minigrid.solver.prove import solve_many
+from atlas.proofs import Solution, accepted
 from atlas.domains.minigrid.text import parse_level
 from atlas.errors import AtlasError
 from atlas.tasks.machine import ACCEPT, REJECT, Task, flat_task
