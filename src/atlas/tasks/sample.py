@@ -1,7 +1,7 @@
 """Samplers of tasks, by name. Each is jittable and takes the mask of propositions it may use.
 
-Sequences may have steps with something to avoid. All others come from random walks (the paper, Appendix A.2): a Markov matrix, walks over it, labels on the edges
-they took, and for hierarchies a tree of machines and calls on their edges.
+Sequences may have steps with something to avoid. All others come from random walks (the paper, Appendix A.2): a Markov
+matrix, walks over it, labels on the edges they took, and for hierarchies a tree of machines and calls on their edges.
 """
 
 from collections.abc import Callable, Sequence

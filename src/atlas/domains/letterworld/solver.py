@@ -95,9 +95,7 @@ def _moves(task: Machine) -> list[list[int]]:
     ]
 
 
-def _way(
-    came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], node: tuple[int, int]
-) -> tuple[int, ...]:
+def _way(came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], node: tuple[int, int]) -> tuple[int, ...]:
     """The actions that led to a node of the search."""
     actions = []
     while (step := came[node]) is not None:
@@ -171,5 +169,7 @@ def reachable_many(problems: Problem) -> np.ndarray:
     for start in range(0, len(found), CHUNK):
         some = np.arange(start, min(start + CHUNK, len(found)))
         rows = np.resize(some, max(16, 1 << (len(some) - 1).bit_length()))
-        found[some] = np.asarray(_reachable_batch(jax.tree.map(lambda leaf, rows=rows: leaf[rows], everything)))[: len(some)]
+        found[some] = np.asarray(_reachable_batch(jax.tree.map(lambda leaf, rows=rows: leaf[rows], everything)))[
+            : len(some)
+        ]
     return found

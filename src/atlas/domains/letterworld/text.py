@@ -1,10 +1,10 @@
 """Maps as text: a character a cell, with or without blanks between them.
 
-    . a . . k . .       .  an empty cell
-    b . . h . . c       a  a letter, a to l
-    . . @ . . l .       @  the agent on an empty cell
-    . d . . . . g       A  the agent on a letter, here an a
-    ...
+. a . . k . .       .  an empty cell
+b . . h . . c       a  a letter, a to l
+. . @ . . l .       @  the agent on an empty cell
+. d . . . . g       A  the agent on a letter, here an a
+...
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ def parse_level(text: str) -> Level:
     drawn = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
     if len(drawn) != SIZE:
         raise LevelTextError(f"the map has {len(drawn)} lines: {SIZE} are needed", drawn[-1][0] if drawn else 0)
-    cells, agents = np.zeros((SIZE, SIZE), np.uint8), []
+    cells, agents = np.zeros((SIZE, SIZE), np.uint8), list[tuple[int, int]]()
     for row, (number, line) in enumerate(drawn):
         found = [(column, mark) for column, mark in enumerate(line, start=1) if not mark.isspace()]
         if len(found) != SIZE:

@@ -30,6 +30,7 @@ class MinigridSurface:
 
     level_type = Level
     level_keys = ("level", "carrying")
+    carries = True
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:
         """A drawing, and perhaps what is carried."""
