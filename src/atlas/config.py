@@ -126,6 +126,9 @@ class NetworkConfig(Settings):
     """Encode the task by its graph, or by the number of its current state alone (ablation)."""
     graph_layers: int = setting(5, at_least=1)
     """Rounds of message passing; 1 is the *myopic* ablation."""
+    messages: Literal["mean", "edge"] = "mean"
+    """Take the mean of a node's edges as they are, or rectify each first: only then can a student tell which label
+    leads where, as avoiding something needs."""
     task_width: int = setting(128, at_least=1)
     """Features of a node."""
     edge_width: int = setting(64, at_least=1)

@@ -392,7 +392,7 @@ def sample_hindered(
     pick: PickFn = pick_member,
 ) -> PackedTask:
     """A sequence each of whose steps has propositions that must not hold before it is done: they lead to rejection, or
-    with `back` to the step before (there is none for the first).
+    with `back` to the step before (there is none for the first). A step is done when none of them holds.
 
     Of those that it hinders with, none implies or is implied by another of its step or by what the step asks for, and
     none is implied by what the step before asked for, which may hold still. A step for which nothing is left has fewer.
@@ -423,13 +423,19 @@ def sample_hindered(
     own = (jnp.concatenate([asked[:, None], others], axis=1) + 1).astype(jnp.int16)
     state, leads_on = jnp.arange(steps)[:, None], (jnp.arange(1 + most) == 0)[None, :]
     target = jnp.where(own != 0, jnp.where(leads_on, state + 1, jnp.where(back, state - 1, length + 1)), UNUSED)
+    # An edge denies those behind it, the last asks for its own alone: what hinders comes before what is asked for.
+    edge, literal = jnp.arange(1 + most)[:, None], jnp.arange(size.literals)[None, :]
+    denied = -own[:, jnp.minimum(edge + literal, most)] * (edge + literal <= most)
+    guard = jnp.where(own[:, :, None] == 0, 0, jnp.where((literal == 0)[None], own[:, :, None], denied)).astype(
+        jnp.int16
+    )
     rows, spare = jnp.arange(size.states), size.states - steps
     rejects = (rows == length + 1) & jnp.any(others != NO_LABEL) & (not back)
     outcome = jnp.where(rows == length, ACCEPTED, jnp.where(rejects, REJECTED, RUNNING))
     accepts = leads_on & (state == length - 1)
     return PackedTask(
         target=jnp.pad(target, ((0, spare), (0, 0)), constant_values=UNUSED).astype(jnp.int8)[None],
-        guard=jnp.pad(_set_apart(own), ((0, spare), (0, 0), (0, 0)))[None],
+        guard=jnp.pad(guard, ((0, spare), (0, 0), (0, 0)))[None],
         reward=jnp.pad(accepts, ((0, spare), (0, 0))).astype(jnp.float32)[None],
         outcome=outcome.astype(jnp.int8)[None],
     )
@@ -587,8 +593,9 @@ def _sequential(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, T
 
 def _hindered(back: bool) -> Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]:
     def make(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
-        edges = 1 + config.max_avoid
-        size = TaskSize(machines=1, states=config.max_length + (1 if back else 2), edges=edges, literals=edges)
+        edges, apart = 1 + config.max_avoid, vocabulary.excludes | np.eye(len(vocabulary.names), dtype=bool)
+        literals = 1 if apart.all() else edges  # where only one proposition holds at a time, there is nothing to deny
+        size = TaskSize(machines=1, states=config.max_length + (1 if back else 2), edges=edges, literals=literals)
         constraints, pick = relation(vocabulary, config.constrain), picker(config.prior, vocabulary)
         return lambda key, mask: sample_hindered(key, mask, config, size, constraints, back, pick), size
 
