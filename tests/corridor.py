@@ -163,6 +163,7 @@ class CorridorSurface:
 
     level_type = Level
     level_keys = ("corridor", "start")
+    carries = False
     keys = ({"left": 0, "right": 1}, "← → walk")
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:

@@ -17,7 +17,7 @@ STEP_BYTES: Final = 64
 """Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
-TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
+TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
 
 
@@ -27,11 +27,17 @@ class TaskConfig(Settings):
 
     section: ClassVar[str] = "tasks"
     sampler: TaskSampler = "sequential"
-    """How tasks are drawn; all but `sequential` come from random walks (paper, Appendix A.2)."""
+    """How tasks are drawn: `sequential`; `reach-avoid`, sequences whose steps forbid something until they are done;
+    `parity`, sequences whose steps are undone by something; the others come from random walks (paper, Appendix A.2)."""
     min_length: int = setting(1, at_least=1)
-    """Fewest transitions of a sequential task."""
+    """Fewest transitions of a sequential task, or steps of a `reach-avoid` or `parity` task."""
     max_length: int = setting(5, at_least=1, at_most=62)
     """Most transitions of a sequential task; its edits stay within it. Machines have one state more."""
+    min_avoid: int = setting(1, at_least=0)
+    """Fewest propositions that each step of a `reach-avoid` task forbids, or that undo the last step of a `parity`
+    task."""
+    max_avoid: int = setting(1, at_least=1, at_most=15)
+    """Most of them."""
     states: int = setting(6, at_least=2, at_most=64)
     """States of a random-walk machine (at most; those not on a walk are dropped)."""
     edges: int = setting(5, at_least=1, at_most=16)
@@ -67,6 +73,8 @@ class TaskConfig(Settings):
     def check(self) -> None:
         limit = f"at most tasks.max_length = {self.max_length} is needed"
         require(self.min_length <= self.max_length, self.key("min_length"), self.min_length, limit)
+        limit = f"at most tasks.max_avoid = {self.max_avoid} is needed"
+        require(self.min_avoid <= self.max_avoid, self.key("min_avoid"), self.min_avoid, limit)
         for one in self.prior:
             pattern, _, number = one.rpartition("=")
             with suppress(ValueError):
@@ -77,6 +85,13 @@ class TaskConfig(Settings):
             needed = f"{self.machines - 1} weights are needed (tasks.machines - 1), not all 0"
             fits = len(self.partitions) == self.machines - 1 and any(self.partitions)
             require(fits, self.key("partitions"), self.partitions, needed)
+
+    @property
+    def lengths(self) -> range:
+        """How many labels the shortest way to acceptance may have."""
+        if self.sampler in ("sequential", "reach-avoid", "parity"):
+            return range(self.min_length, self.max_length + 1)
+        return range(1, self.states)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +126,9 @@ class NetworkConfig(Settings):
     """Encode the task by its graph, or by the number of its current state alone (ablation)."""
     graph_layers: int = setting(5, at_least=1)
     """Rounds of message passing; 1 is the *myopic* ablation."""
+    messages: Literal["mean", "edge"] = "mean"
+    """Take the mean of a node's edges as they are, or rectify each first: only then can a student tell which label
+    leads where, as avoiding something needs."""
     task_width: int = setting(128, at_least=1)
     """Features of a node."""
     edge_width: int = setting(64, at_least=1)

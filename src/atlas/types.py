@@ -277,8 +277,12 @@ class Surface(Protocol):
     def terminal_view(self, view: np.ndarray) -> Any:
         """What the agent sees, as `rich` text."""
 
+    @property
+    def carries(self) -> bool:
+        """Whether agents can hold things at all."""
+
     def holding(self, level: Level) -> Any | None:
-        """What the agent holds, as `rich` text; None if nothing, or if agents hold nothing at all."""
+        """What the agent holds, as `rich` text; None if nothing."""
 
     @property
     def keys(self) -> tuple[Mapping[str, int], str]:

@@ -5,6 +5,8 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from atlas.errors import AtlasError
+
 if TYPE_CHECKING:
     from atlas.settings import DomainSettings
     from atlas.types import Domain, Surface
@@ -45,6 +47,14 @@ DOMAINS: dict[str, DomainRow] = {
         bands="atlas.domains.minigrid.sets:OBJECT_BANDS",
         foreign="atlas.domains.minigrid.authors",
     ),
+    "letterworld": DomainRow(
+        settings="atlas.domains.letterworld.settings:LetterWorldConfig",
+        domain="atlas.domains.letterworld.domain:LetterWorld",
+        vocabulary="atlas.domains.letterworld.alphabet:VOCABULARY",
+        surface="atlas.domains.letterworld.surface:LetterWorldSurface",
+        presets="atlas.domains.letterworld.presets:PRESETS",
+        sets="atlas.domains.letterworld.sets:SETS",
+    ),
 }
 """Every domain by name; the first is the default."""
 
@@ -54,6 +64,13 @@ def find(place: str) -> Any:
     module, _, name = place.partition(":")
     found = importlib.import_module(module)
     return getattr(found, name) if name else found
+
+
+def known_domain(name: str | None) -> str:
+    """The name of a domain, the default one if none is given; an error if there is none of that name."""
+    if name is not None and name not in DOMAINS:
+        raise AtlasError(f"there is no domain '{name}'; there are {', '.join(DOMAINS)}")
+    return name or default_name()
 
 
 def settings_class(name: str) -> "type[DomainSettings]":

@@ -22,6 +22,7 @@ from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, LatestN,
 
 from atlas.build import parts
 from atlas.config import Config
+from atlas.domains import name_for
 from atlas.errors import AtlasError
 from atlas.runs import store
 from atlas.runs.folder import RunFolder, find
@@ -258,6 +259,12 @@ class Policy:
     def run(self) -> Path:
         """The folder of its run."""
         return run_of(self.path)
+
+    def require_domain(self, problem: Any) -> None:
+        """Fail unless it was trained in the domain of a problem."""
+        own, asked = self.config.domain.name, name_for(problem)
+        if own != asked:
+            raise AtlasError(f"{self.path} was trained in {own}: it cannot play problems of {asked}")
 
 
 def load_policy(path: Path | str, which: Literal["last", "best"] = "last") -> Policy:

@@ -29,7 +29,7 @@ import jax
 import yaml
 
 from atlas.documents import Document, read_documents, read_text
-from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
+from atlas.domains import DOMAINS, default_name, find, known_domain, name_for, surface_of, vocabulary_of
 from atlas.errors import AtlasError, LevelNeededError, LevelTextError, TaskWarning, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
@@ -209,9 +209,10 @@ def _entries(document: Document) -> tuple[Surface, dict[str, yaml.Node]]:
     """The domain of a file, and its entries. The default domain need not be named."""
     entries = document.entries()
     domain = document.text(entries.pop("domain"), "domain") if "domain" in entries else default_name()
-    if domain not in DOMAINS:
-        raise AtlasError(f"{document.path}: there is no domain '{domain}'; there are {', '.join(DOMAINS)}")
-    surface = surface_of(domain)
+    try:
+        surface = surface_of(known_domain(domain))
+    except AtlasError as error:
+        raise AtlasError(f"{document.path}: {error}") from None
     known = ("name", *surface.level_keys, "task", "tags", "notes")
     for key, node in entries.items():
         if key not in known:
@@ -262,18 +263,27 @@ def load_level(path: Path | str) -> Level:
     return _level(document, surface, entries)
 
 
-def load_task(path: Path | str) -> Task:
-    """The task of a problem file, a task file of the authors, or a file that holds nothing but a task."""
+def load_task(path: Path | str, domain: str | None = None) -> Task:
+    """The task of a problem file, a task file of the authors, or a file that holds nothing but a task.
+
+    `domain`: whose propositions the last speaks of; a problem says so itself.
+    """
+    return read_task(path, domain)[0]
+
+
+def read_task(path: Path | str, domain: str | None = None) -> tuple[Task, str]:
+    """The same, and the domain of the task."""
+    domain = known_domain(domain)
     document = _only_document(_existing(path), "task")
     if isinstance(document.node, yaml.ScalarNode) or any(map(document.has, TASK_KEYS)):
-        return _task(document, document.node, default_name())
+        return _task(document, document.node, domain), domain
     entries = document.entries()
     domain = document.text(entries["domain"], "domain") if "domain" in entries else default_name()
     surface, own = _entries(document)
     if "task" not in entries:
         document.fail(document.node, "there is no task in this file")
     level = _level(document, surface, own) if surface.level_keys[0] in own else None
-    return _task(document, entries["task"], domain, level)
+    return _task(document, entries["task"], domain, level), domain
 
 
 def _only_document(path: Path, wanted: str) -> Document:

@@ -42,8 +42,11 @@ PERFECT: Final = phrases("have; has; had; are; is; am; was; were; been; be; havi
 _NOT: Final = "do does did is are must should shall have has had was were would could need".split()
 _CONTRACTED: Final = {
     **{f"{word}n{mark}t": f"{word} not" for word in _NOT for mark in ("'", "")},
-    **{f"{who}{end}": f"{who} {word}" for who in ("you", "i", "we", "they") for end, word in
-       (("'re", "are"), ("'ve", "have"), ("'d", "would"), ("'ll", "will"))},
+    **{
+        f"{who}{end}": f"{who} {word}"
+        for who in ("you", "i", "we", "they")
+        for end, word in (("'re", "are"), ("'ve", "have"), ("'d", "would"), ("'ll", "will"))
+    },
     **dict.fromkeys(("can't", "cannot", "cant"), "can not"),
     **dict.fromkeys(("won't", "wont"), "will not"),
     "youre": "you are",
@@ -59,7 +62,9 @@ _CONTRACTED: Final = {
     "&": "and",
 }
 """Other words that end in `'s` are read with `is`."""
-MODALS: Final = phrases("must; should; shall; has to; have to; needs to; need to; is to; are to; ought to; may; can; will")
+MODALS: Final = phrases(
+    "must; should; shall; has to; have to; needs to; need to; is to; are to; ought to; may; can; will"
+)
 _BE: Final = phrases("be; get; end up; stay; remain")
 _REFUSED: Final = {
     "see sees seeing look spot notice": "what is far away cannot be asked for; say 'go to' or 'face'",

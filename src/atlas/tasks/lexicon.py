@@ -71,7 +71,20 @@ USUAL_VERBS: Final[dict[str, str]] = {
     "shut {}": "close {}",
     **{
         f"{verb} {{}} {near} {{}}": "put {} next to {}"
-        for verb in ("put", "place", "set", "move", "drop", "leave", "bring", "put down", "position", "lay", "get", "want")
+        for verb in (
+            "put",
+            "place",
+            "set",
+            "move",
+            "drop",
+            "leave",
+            "bring",
+            "put down",
+            "position",
+            "lay",
+            "get",
+            "want",
+        )
         for near in _NEAR
         if (verb, near) != ("put", "next to")
     },
@@ -392,8 +405,8 @@ class Lexicon:
                 another, place = count == 1, place + 1
             elif word == "couple" and at(place + 1) == "of":
                 count, place = 2, place + 2
-            elif word in ARTICLES:
-                place += 1
+            elif word in ARTICLES and (word not in self.nouns or self._starts_noun(at(place + 1))):
+                place += 1  # a letter that is called `a` is no article, unless a noun follows
             elif (word in NUMBERS or (word.isdigit() and len(word) < 7)) and (
                 word != "one" or self._starts_noun(at(place + 1))
             ):

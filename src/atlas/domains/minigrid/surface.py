@@ -19,7 +19,7 @@ from atlas.types import Problem, unpack_pair
 if TYPE_CHECKING:
     from rich.text import Text as TerminalText
 
-    from atlas.domains.minigrid.solver.prove import Solution
+    from atlas.proofs import Solution
     from atlas.show.canvas import Drawing, Sign, Symbol
 
 DIRECTIONS = ("up", "right", "down", "left")
@@ -30,6 +30,7 @@ class MinigridSurface:
 
     level_type = Level
     level_keys = ("level", "carrying")
+    carries = True
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:
         """A drawing, and perhaps what is carried."""
