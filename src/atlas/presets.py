@@ -2,11 +2,13 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 from atlas.config import Config
 from atlas.documents import read_plain
 from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError, nearest
+from atlas.plugins import Table, require_kind
 from atlas.settings import ConfigError, changed, from_plain
 
 
@@ -18,9 +20,14 @@ class Preset:
     summary: str
 
 
+INSTALLED: Table[Preset] = Table("presets", {}, partial(require_kind, kind=Preset, words="a Preset (atlas.presets)"))
+"""Those that other packages bring on their own."""
+
+
 def presets() -> dict[str, Preset]:
-    """All presets of all domains, by name."""
-    return {name: one for row in DOMAINS.values() for name, one in find(row.presets).items()}
+    """All presets of all domains, by name, then those of other packages."""
+    own = {name: one for row in DOMAINS.values() for name, one in find(row.presets).items()}
+    return own | {name: one for name, one in INSTALLED.items() if name not in own}
 
 
 def config_of(name: str) -> Config:
