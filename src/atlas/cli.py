@@ -151,6 +151,6 @@ def _help() -> str:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    import atlas
 
-    return f"atlas {version('atlas-ued')}"
+    return f"atlas {atlas.__version__}"

@@ -5,7 +5,7 @@ compiled, mapped and scanned. Keys come first and are used once; the plain envir
 wrappers do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -39,6 +39,28 @@ class Observation(Struct):
     """The nodes where the task stands, innermost first; -1 unused. One number for flat tasks."""
     previous: Int32[Array, ""]
     """The previous action; the number of actions at the start of an episode."""
+
+
+def as_dict(seen: Observation) -> dict[str, Any]:
+    """An observation as Gymnasium has it, the mission apart."""
+    return {
+        "view": seen.view,
+        "task": {name: getattr(seen.task, name) for name in ("target", "guard", "outcome")},
+        "task_state": seen.task_state,
+        "previous_action": seen.previous,
+    }
+
+
+def from_dict(told: Mapping[str, Any]) -> Observation:
+    """The inverse; what else is told is left out."""
+    try:
+        task = Graph.unchecked(**{name: jnp.asarray(told["task"][name]) for name in ("target", "guard", "outcome")})
+        view, state, previous = (jnp.asarray(told[name]) for name in ("view", "task_state", "previous_action"))
+    except KeyError as error:
+        raise AtlasError(
+            f"the observation has no {error}: view, task, task_state and previous_action are needed"
+        ) from None
+    return Observation.unchecked(view=view, task=task, task_state=state, previous=previous.astype(jnp.int32))
 
 
 class State(Struct):

@@ -236,8 +236,8 @@ def changed(settings: Made, plain: Any, where: str = "") -> Made:
     kind: Any = type(settings)
     values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     variants, name = kind.variants(), plain.get("name")
-    known = not variants or name is None or (isinstance(name, str) and name in variants)
-    require(known, f"{where}.name" if where else "name", name, f"one of {', '.join(variants)} is needed")
+    can_be = not variants or name is None or (isinstance(name, str) and name in variants)
+    require(can_be, f"{where}.name" if where else "name", name, f"one of {', '.join(variants)} is needed")
     other = variants.get(name)
     if other not in (None, kind):
         usual, known = kind(), {field.name for field in dataclasses.fields(other)} - {"name"}

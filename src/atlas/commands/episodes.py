@@ -332,6 +332,7 @@ def watch_command(argv: list[str]) -> int:
         policy = load_policy(args.run, args.which)
         chosen = choose_problem(args.problem, args.name, args.index) if args.problem else None
         problem = chosen or _held_out(policy.run, args.seed)
+        policy.require_domain([problem])
         playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Screen()

@@ -142,6 +142,7 @@ def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Evaluat
 def _attempts(evaluator: "Evaluator", policy: "Policy", words: str) -> "Attempts":
     from atlas.runs.display import bar
 
+    policy.require_domain(evaluator.problems)
     with bar(words) as progress:
         return evaluator.of_student(policy.student, policy.params, progress)
 

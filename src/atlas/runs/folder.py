@@ -9,8 +9,8 @@ import re
 import shutil
 import stat
 import time
-from contextlib import suppress
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, Final
@@ -306,7 +306,8 @@ def find(path: Path) -> RunFolder:
 
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
-    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "held_out.npz": "", "given.json": "",
+    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "held_out.npz": "",
+    "given.json": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",
