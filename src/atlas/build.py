@@ -14,7 +14,7 @@ from jaxtyping import Key
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
-from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor, require_edits
+from atlas.problems import EDITS, PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor, require_edits
 from atlas.rollout import Player
 from atlas.student import ppo
 from atlas.student.encode import Cells
@@ -103,7 +103,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
 
     if plan.edits is not None and plan.edits.more:
         one = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1)))
-        require_edits(plan.edits.more, one)
+        require_edits([EDITS[name] for name in plan.edits.more], one)
     supply = Supply(
         sample=made.sample,
         edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),

@@ -22,6 +22,7 @@ from atlas.presets import preset
 from atlas.problems import SampleBatchFn, stack
 from atlas.settings import changed, from_plain
 from atlas.struct import Struct
+from atlas.student.encode import cell_bits
 from atlas.tasks.machine import Task
 from atlas.tasks.packed import pack
 from atlas.types import Domain, Graph, NamedProblem, Problem
@@ -126,6 +127,10 @@ class Environment:
         """What each proposition means, in numbers: for encoders that generalise over propositions."""
         return jnp.asarray(self.domain.vocabulary.features)
 
+    def cells(self, view: UInt8[Array, "rows cols"]) -> Float32[Array, "rows cols bits"]:
+        """A view for networks: each cell as the one-hot codes of its fields, side by side."""
+        return cell_bits(view[None], self.view_fields)[0]
+
     def sample(self, key: Key[Array, ""]) -> Problem:
         """Draw a problem."""
         return jax.tree.map(lambda leaf: leaf[0], self.draw(key, 1))
@@ -134,16 +139,25 @@ class Environment:
         """Draw a batch of n problems."""
         return self.draw(key, n)
 
-    def fit(self, problem: Problem) -> Problem:
-        """A problem that was loaded, sampled or written by hand (`atlas.load`, `atlas.sample`), as arrays."""
-        self._require_own(problem)
-        level = jax.tree.map(jnp.asarray, problem.level)
-        return Problem(level=level, task=pack(problem.task))
+    def fit(self, problem: Problem, like: Problem | None = None) -> Problem:
+        """A problem that was loaded, sampled or written by hand (`atlas.load`, `atlas.sample`), as arrays: at its
+        natural size, or padded to the sizes of another, so that one compiled program plays both."""
+        self.require_own(problem)
+        if like is None:
+            return Problem(level=jax.tree.map(jnp.asarray, problem.level), task=pack(problem.task))
+        level_shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(like.level)]
+        fitted: Problem = jax.tree.map(lambda leaf: leaf[0], stack([problem, problem.replace(level=like.level)]))
+        found = [leaf.shape for leaf in jax.tree.leaves(fitted.level)]
+        if found != level_shapes:
+            raise AtlasError(
+                f"the level does not fit: its arrays need {found}, and those of the other are {level_shapes}"
+            )
+        return Problem(level=fitted.level, task=pack(problem.task, like.task.size))
 
     def stack(self, problems: Sequence[Problem]) -> Problem:
         """Several such problems as one batch, padded to the largest."""
         for problem in problems:
-            self._require_own(problem)
+            self.require_own(problem)
         return stack([problem.bare() if isinstance(problem, NamedProblem) else problem for problem in problems])
 
     def reset(self, key: Key[Array, ""], problem: Problem) -> tuple[Observation, State]:
@@ -176,14 +190,15 @@ class Environment:
             previous=state.previous,
         )
 
-    def _require_own(self, problem: Problem) -> None:
+    def require_own(self, problem: Problem) -> None:
+        """Fail with a sentence unless it is a problem, or a batch of them, of this domain."""
         if not hasattr(problem, "level") or not hasattr(problem, "task"):
             raise AtlasError(f"a problem is needed (a task in a level), not {type(problem).__name__}")
         if (name := name_for(problem)) != self.name:
             raise AtlasError(f"the problem is of the domain {name}, and this environment of {self.name}")
 
     def _require_arrays(self, problem: Problem) -> None:
-        self._require_own(problem)
+        self.require_own(problem)
         if isinstance(problem.task, Task):
             raise AtlasError(
                 "the task of this problem is a plain value: `problem = env.fit(problem)` makes arrays of it"
@@ -225,6 +240,8 @@ class Playing(Struct):
 
     state: State
     problem: Problem
+    number: Int32[Array, ""]
+    """Its place in the batch that it was drawn from; -1 without one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,9 +255,14 @@ class ProblemSampler(_Wrapper):
     def reset(self, key: Key[Array, ""], problems: Problem | None = None) -> tuple[Observation, Playing]:
         """The start of an episode on some problem."""
         key_problem, key_reset = jax.random.split(key)
-        problem = self._draw(key_problem, problems)
+        if problems is None:
+            number, problem = jnp.int32(-1), self.env.sample(key_problem)
+        else:
+            self.env.require_own(problems)
+            number = jax.random.randint(key_problem, (), 0, len(jax.tree.leaves(problems)[0]))
+            problem = jax.tree.map(lambda leaf: leaf[number], problems)
         seen, state = self.env.reset(key_reset, problem)
-        return seen, Playing(state=state, problem=problem)
+        return seen, Playing(state=state, problem=problem, number=number)
 
     def step(
         self, key: Key[Array, ""], state: Playing, action: Int[Array, ""], problems: Problem | None = None
@@ -249,15 +271,8 @@ class ProblemSampler(_Wrapper):
         key_step, key_reset = jax.random.split(key)
         seen, after, reward, done, info = self.env.step(key_step, state.state, action, state.problem)
         fresh = self.reset(key_reset, problems)
-        now, playing = restart(done, fresh, (seen, Playing(state=after, problem=state.problem)))
+        now, playing = restart(done, fresh, (seen, state.replace(state=after)))
         return now, playing, reward, done, info | {"final_observation": seen}
-
-    def _draw(self, key: Key[Array, ""], problems: Problem | None) -> Problem:
-        if problems is None:
-            return self.env.sample(key)
-        self.env._require_own(problems)
-        chosen = jax.random.randint(key, (), 0, len(jax.tree.leaves(problems)[0]))
-        return jax.tree.map(lambda leaf: leaf[chosen], problems)
 
 
 def make(

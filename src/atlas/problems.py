@@ -125,17 +125,16 @@ def edit_names(domain: Domain, formalism: Formalism, more: Sequence[str] = ()) -
     return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING, *more)
 
 
-def require_edits(names: Sequence[str], problem: Problem) -> None:
+def require_edits(edits: Sequence[Edit[Problem]], problem: Problem) -> None:
     """Fail with a sentence unless edits from outside keep the shapes of a problem; only its shapes matter."""
-    for name in names:
+
+    def both(edit: Edit[Problem], problem: Problem) -> Any:
+        return edit.applicable(problem), edit.apply(jax.random.key(0), problem)
+
+    for edit in edits:
+        name = edit.name
         try:
-            able, (child, numbers) = jax.eval_shape(
-                lambda problem, name=name: (
-                    EDITS[name].applicable(problem),
-                    EDITS[name].apply(jax.random.key(0), problem),
-                ),
-                problem,
-            )
+            able, (child, numbers) = jax.eval_shape(partial(both, edit), problem)
         except AtlasError:
             raise
         except Exception as error:
