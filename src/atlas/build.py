@@ -14,6 +14,7 @@ from jaxtyping import Key
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
+from atlas.errors import AtlasError, nearest
 from atlas.problems import EDITS, PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor, require_edits
 from atlas.rollout import Player
 from atlas.student import ppo
@@ -114,10 +115,13 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     if plan.carry:
         batch = plan.num_train * plan.pool
         resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
+    score = plan.score or "constant"
+    if score not in SCORES:
+        raise AtlasError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
     return Trainer(
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
-        score=SCORES[plan.score or "constant"],
+        score=SCORES[score],
         begin=begin,
         play=play,
         learn=learner.learn,

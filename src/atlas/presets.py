@@ -51,8 +51,11 @@ def config_of(name: str) -> Config:
 
 
 def preset(name: str) -> Preset:
-    """Look a preset up, with a hint if there is none of that name."""
-    known = presets()
-    if name not in known:
-        raise AtlasError(f"there is no preset '{name}'{nearest(name, known) or '; `atlas presets` lists them'}")
-    return known[name]
+    """Look a preset up, with a hint if there is none of that name. What is found among our own is found without a look
+    at other packages, which may start from it."""
+    for row in DOMAINS.values():
+        if name in (own := find(row.presets)):
+            return own[name]
+    if name not in INSTALLED:
+        raise AtlasError(f"there is no preset '{name}'{nearest(name, presets()) or '; `atlas presets` lists them'}")
+    return INSTALLED[name]
