@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
     "domain": BASE | {"presets", "ued", "domains"},  # the half of a domain that training needs
     "surface": BASE
     | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation", "programs"},
-    "programs": {"runs", "struct"},
+    "programs": {"plugins", "runs", "struct"},
     "world": BASE,
     "problems": BASE | {"domains", "tasks", "ued"},
     "ued": PLAIN | {"types", "struct"},

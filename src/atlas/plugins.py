@@ -18,6 +18,7 @@ Member = TypeVar("Member")
 KINDS: Final = {"teachers": "teacher", "scores": "score", "edits": "edit", "domains": "domain", "presets": "preset"}
 """What has a table that is open to others, and the word for one of it."""
 _given: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
+_loaded: dict[tuple[str, str], Any] = {}
 
 
 class PluginWarning(UserWarning):
@@ -49,6 +50,13 @@ def _entry_points() -> Any:
     return importlib.metadata.entry_points()
 
 
+def refresh() -> None:
+    """Look again for what is installed: in a notebook, after a package was added."""
+    _entry_points.cache_clear()
+    installed.cache_clear()
+    _loaded.clear()
+
+
 def names(kind: str) -> list[str]:
     """The names of all members from outside; nothing is imported."""
     return list(dict.fromkeys([*_given[kind], *installed(kind)]))
@@ -59,11 +67,6 @@ def give(kind: str, name: str, value: Any, own: Mapping[str, Any]) -> None:
     if name in own:
         raise AtlasError(f"'{name}' is the name of a {KINDS[kind]} of ATLAS: call yours something else")
     _given[kind][name] = value
-
-
-def is_given(kind: str, name: str) -> bool:
-    """Whether a member was passed as a value."""
-    return name in _given[kind]
 
 
 def told(value: Any) -> str:
@@ -78,7 +81,6 @@ class Table(MutableMapping[str, Member], Generic[Member]):
     def __init__(self, kind: str, own: dict[str, Member], check: Callable[[Any], None]) -> None:
         self.kind, self.own, self.check = kind, own, check
         """`check` fails with a sentence if an installed member is not what it should be."""
-        self._loaded: dict[str, Member | None] = {}
 
     def names(self) -> list[str]:
         """All names; nothing is imported, so some may turn out to be unusable."""
@@ -98,19 +100,20 @@ class Table(MutableMapping[str, Member], Generic[Member]):
         return member
 
     def _load(self, name: str) -> Member | None:
-        if name not in self._loaded:
+        """An installed member, imported; None if there is none, or it cannot be used."""
+        if (self.kind, name) not in _loaded:
+            _loaded[self.kind, name] = None  # should it ask for itself while it is imported
             entry = installed(self.kind).get(name)
-            self._loaded[name] = None
             if entry is not None:
                 try:
                     value = entry.load()
                     self.check(value)
-                    self._loaded[name] = value
+                    _loaded[self.kind, name] = value
                 except (Exception, SystemExit) as error:
                     first = (str(error).strip().splitlines() or [""])[0]
                     reason = first if isinstance(error, AtlasError) else f"{type(error).__name__}: {first}"
                     _skip(self.kind, entry, reason)
-        return self._loaded[name]
+        return _loaded[self.kind, name]
 
     def __iter__(self) -> Iterator[str]:
         yield from self.own

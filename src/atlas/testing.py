@@ -290,7 +290,8 @@ def judge_with(score: ScoreFn) -> Judge:
     def judge(played: dict[str, np.ndarray], trivial: Any, offered: Proposal) -> Outcome:
         one = Partial(level=jnp.uint8(0), task_state=jnp.int8(0), valid=jnp.array(False))
         partial = jax.tree.map(lambda x: jnp.broadcast_to(x, (BATCH,)), one)
-        return assess(score, Played(**played), trivial, partial, offered)
+        arrays: dict[str, Any] = dict(played)
+        return assess(score, Played(**arrays), trivial, partial, offered)
 
     return jax.jit(judge)
 
@@ -395,7 +396,8 @@ def contracts_are_kept(visit: Visit) -> None:
     settings = settings_class(visit.name)()
     assert settings.name == visit.name, f"the settings are called {settings.name}, and the row {visit.name}"
     assert settings.step_limit >= 1
-    assert visit.surface.level_type.domain == visit.name, "levels say another domain"
+    kind: Any = visit.surface.level_type
+    assert kind.domain == visit.name, "levels say another domain"
 
 
 def the_vocabulary_is_whole(visit: Visit) -> None:

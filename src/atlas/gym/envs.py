@@ -3,7 +3,7 @@
 import string
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import gymnasium
 import jax
@@ -134,7 +134,7 @@ def _on_host(tree: Any) -> Any:
     return jax.tree.map(np.asarray, jax.device_get(tree))
 
 
-class AtlasEnv(gymnasium.Env[dict[str, Any], int]):
+class AtlasEnv(gymnasium.Env[dict[str, Any], Any]):
     """One problem at a time: the one that was given, one of several, or one that is drawn.
 
     Observations are dicts: `view` (bytes), `mission` (English), `task` (the graph: `target`, `guard`, `outcome`),
@@ -146,7 +146,7 @@ class AtlasEnv(gymnasium.Env[dict[str, Any], int]):
     …})` plays a certain problem of the same sizes.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 4}  # noqa: RUF012 - as Gymnasium's
 
     def __init__(
         self,
@@ -248,8 +248,8 @@ class AtlasVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
     Keywords as for `AtlasEnv`. The same seed gives the same episodes.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "render_modes": ["rgb_array"],
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as Gymnasium's
+        "render_modes": [],
         "render_fps": 4,
         "autoreset_mode": AutoresetMode.SAME_STEP,
     }

@@ -1,4 +1,7 @@
-"""A teacher that rehearses: its settings, its row and a preset. Nothing here needs JAX, so that `atlas --help` is quick."""
+"""A teacher that rehearses: its settings, its row and a preset.
+
+Nothing here needs JAX: `atlas train --help` reads it.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Literal
