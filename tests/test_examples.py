@@ -1,4 +1,4 @@
-"""The examples and the pages about Python do what they say: agents learn, a package beside ATLAS is found and trained."""
+"""The examples and the pages about Python do what they say: agents learn, a package beside ours is found, trained."""
 
 import json
 import os
@@ -87,5 +87,5 @@ def test_a_package_beside_atlas_in_a_fresh_environment(tmp_path):
     edits = ["--teacher.score", "surprise", "--teacher.edits.more", "about_turn", "--run.total-steps", "512"]
     run(atlas, "train", "tiny", "--folder", "other", "--json", *edits)
     run(str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", str(plugin / "tests"))
-    ids = "import gymnasium; print(gymnasium.make('atlas.gym:atlas/Minigrid-v0', preset='tiny').reset(seed=0)[0]['mission'])"
-    assert run(str(python), "-c", ids).strip()
+    code = "import gymnasium; env = gymnasium.make('atlas.gym:atlas/Minigrid-v0', preset='tiny')"
+    assert run(str(python), "-c", f"{code}; print(env.reset(seed=0)[0]['mission'])").strip()

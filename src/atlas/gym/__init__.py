@@ -5,13 +5,12 @@ An id for every domain. Importing this registers them and loads nothing heavy; s
 """
 
 from atlas.domains import DOMAINS
-from atlas.errors import AtlasError
 
 try:
     from gymnasium.envs.registration import register as _register
     from gymnasium.envs.registration import registry as _registry
 except ModuleNotFoundError:
-    raise AtlasError("Gymnasium is not installed: `pip install 'atlas-ued[gym]'`") from None
+    raise ModuleNotFoundError("Gymnasium is not installed: `pip install 'atlas-ued[gym]'`") from None
 
 
 def ids() -> dict[str, str]:
