@@ -16,6 +16,7 @@ from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.fit import NotANumber, fit
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.metrics import JsonLines, read
+from atlas.testing import toy_supply
 from atlas.training import Trainer
 from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, teacher_of
 from atlas.ued.scores import SCORES
@@ -35,7 +36,7 @@ def config(total_steps=1_200, **run):
 @cache
 def trainer(spoil_at=None):
     plan = config().plan
-    teacher = teacher_of(config().teacher, toys.supply(plan))
+    teacher = teacher_of(config().teacher, toy_supply(plan))
     return Trainer(teacher, plan, SCORES["maxmc"], **toys.student(spoil_at=spoil_at))
 
 

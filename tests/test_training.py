@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import toys
+from atlas.testing import is_trivial, toy_supply
 from atlas.training import NEVER, Trainer
 from atlas.types import KINDS
 from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, teacher_of
@@ -29,7 +30,7 @@ def trainer(name, spoil_at=None):
     """A trainer with a toy student, whose update number `spoil_at` goes wrong."""
     config = CONFIGS[name]
     plan = config.plan(NUM_ENVS)
-    teacher = teacher_of(config, toys.supply(plan))
+    teacher = teacher_of(config, toy_supply(plan))
     return Trainer(teacher, plan, SCORES[plan.score or "constant"], **toys.student(plan.pool, spoil_at))
 
 
@@ -99,7 +100,7 @@ def test_episodes_that_a_small_pool_repeats_are_counted(monkeypatch):
     assert int(history("dr", 1)[0][2].repeats) == 0
     monkeypatch.setattr(toys, "STEP_LIMIT", 1)
     plan = CONFIGS["dr"].plan(NUM_ENVS)
-    made = Trainer(teacher_of(CONFIGS["dr"], toys.supply(plan)), plan, SCORES["constant"], **toys.student(plan.pool))
+    made = Trainer(teacher_of(CONFIGS["dr"], toy_supply(plan)), plan, SCORES["constant"], **toys.student(plan.pool))
     _, metrics = made.step(made.init(jax.random.key(0)))
     assert (int(metrics.repeats), int(metrics.attempts.sum())) == (4 * NUM_ENVS, 7 * NUM_ENVS)
 
@@ -110,7 +111,7 @@ def test_trivial_problems_never_enter(run):
     if buffer is not None:
         kept = np.asarray(buffer.problems.level)[np.asarray(buffer.records.filled)]
         assert len(kept) > 0
-        assert not toys.is_trivial(kept).any()
+        assert not is_trivial(kept).any()
         assert sum(metrics.trivial.sum() for *_, metrics in seen) > 0
 
 

@@ -14,7 +14,8 @@ from jaxtyping import Key
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
-from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor
+from atlas.errors import AtlasError, nearest
+from atlas.problems import EDITS, PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor, require_edits
 from atlas.rollout import Player
 from atlas.student import ppo
 from atlas.student.encode import Cells
@@ -101,6 +102,9 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         problem = jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1))
         return Partial(level=problem.level, task_state=world.reset(problem).task, valid=jnp.array(False))
 
+    if plan.edits is not None and plan.edits.more:
+        one = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1)))
+        require_edits([EDITS[name] for name in plan.edits.more], one)
     supply = Supply(
         sample=made.sample,
         edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),
@@ -111,10 +115,13 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     if plan.carry:
         batch = plan.num_train * plan.pool
         resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
+    score = plan.score or "constant"
+    if score not in SCORES:
+        raise AtlasError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
     return Trainer(
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
-        score=SCORES[plan.score or "constant"],
+        score=SCORES[score],
         begin=begin,
         play=play,
         learn=learner.learn,
@@ -160,7 +167,7 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
         teacher=trainer.teacher,
         plan=trainer.plan,
         sample=made.sample,
-        edit_names=edit_names(domain, tasks),
+        edit_names=edit_names(domain, tasks, trainer.plan.edits.more if trainer.plan.edits else ()),
         tell_edit=partial(tell_edit, made.config.domain.name),
         sizes=sizes,
         inspect=inspect,

@@ -155,6 +155,6 @@ def _help() -> str:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    import atlas
 
-    return f"atlas {version('atlas-ued')}"
+    return f"atlas {atlas.__version__}"

@@ -6,6 +6,7 @@ one is kept, so each must be cheap.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -18,6 +19,7 @@ from atlas.chance import below, pick
 from atlas.config import PairingConfig
 from atlas.domains import domain_for
 from atlas.errors import AtlasError
+from atlas.plugins import Table, require_kind
 from atlas.tasks import packed
 from atlas.types import (
     EDIT_ARGUMENTS,
@@ -114,21 +116,61 @@ PRECEDING, SUCCEEDING = "hindsight_preceding", "hindsight_succeeding"
 NO_EDIT: Final = -1
 
 
-def edit_names(domain: Domain, formalism: Formalism) -> tuple[str, ...]:
+EDITS: Table[Edit[Problem]] = Table("edits", {}, partial(require_kind, kind=Edit, words="an Edit (atlas.types)"))
+"""Edits of whole problems, which other packages bring; settings choose among them (`teacher.edits.more`)."""
+
+
+def edit_names(domain: Domain, formalism: Formalism, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The table of edits by name: rows are what a lineage records. Switching kinds off does not change it."""
-    return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING)
+    return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING, *more)
+
+
+def require_edits(edits: Sequence[Edit[Problem]], problem: Problem) -> None:
+    """Fail with a sentence unless edits from outside keep the shapes of a problem; only its shapes matter."""
+
+    def both(edit: Edit[Problem], problem: Problem) -> Any:
+        return edit.applicable(problem), edit.apply(jax.random.key(0), problem)
+
+    for edit in edits:
+        name = edit.name
+        try:
+            able, (child, numbers) = jax.eval_shape(partial(both, edit), problem)
+        except AtlasError:
+            raise
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise AtlasError(
+                f"the edit '{name}' cannot be made in these problems: {type(error).__name__}: {first}"
+            ) from error
+        before, after = (jax.tree_util.tree_leaves_with_path(one) for one in (problem, child))
+        changed = [
+            f"{jax.tree_util.keystr(path)} was {a.dtype}{list(a.shape)} and is {b.dtype}{list(b.shape)}"
+            for (path, a), (_, b) in zip(before, after, strict=False)
+            if (a.shape, a.dtype) != (b.shape, b.dtype)
+        ]
+        if len(before) != len(after) or changed:
+            raise AtlasError(
+                f"the edit '{name}' changes the form of a problem: {(changed or ['it has other parts'])[0]}"
+            )
+        if able.shape != () or (numbers.shape, numbers.dtype) != ((EDIT_ARGUMENTS,), jnp.int16):
+            told = f"`applicable` must give one bool, and `apply` {EDIT_ARGUMENTS} numbers (int16) beside the problem"
+            raise AtlasError(f"the edit '{name}' does not fit: {told}")
 
 
 def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
     """`edit(key, problem, lineage, partial)`: a child and its lineage, not yet numbered (-1)."""
     level_edits = domain.edits if config.level else ()
     task_edits = formalism.edits if config.task else ()
+    more = [EDITS[name] for name in config.more]
     first_task_row = len(domain.edits)
     first_hindsight_row = first_task_row + len(formalism.edits)
+    first_more = len(level_edits) + len(task_edits)
+    first_more_row = first_hindsight_row + 2
 
     def applicable(problem: Problem) -> Bool[Array, "edits"]:
         of_level = [e.applicable(problem.level) for e in level_edits]
-        return jnp.stack([*of_level, *(e.applicable(problem.task) for e in task_edits)])
+        of_task = [e.applicable(problem.task) for e in task_edits]
+        return jnp.stack([*of_level, *of_task, *(e.applicable(problem) for e in more)])
 
     def edit_once(problem: Problem, turn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
         """Draw one of the edits that apply, level edits first in their order, and make it; NO_EDIT if none does."""
@@ -139,7 +181,15 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         level, level_arguments = _apply(key, chosen, problem.level, level_edits)
         task, task_arguments = _apply(key, chosen - len(level_edits), problem.task, task_edits)
         row = jnp.where(of_task, chosen + first_task_row - len(level_edits), chosen)
-        return Problem(level=level, task=task), (row, jnp.where(of_task, task_arguments, level_arguments))
+        arguments = jnp.where(of_task, task_arguments, level_arguments)
+        child = Problem(level=level, task=task)
+        if more:
+            of_both = chosen >= first_more
+            whole, whole_arguments = _apply(key, chosen - first_more, problem, more)
+            child = jax.tree.map(lambda a, b: jnp.where(of_both, a, b), whole, child)
+            row = jnp.where(of_both, chosen + first_more_row - first_more, row)
+            arguments = jnp.where(of_both, whole_arguments, arguments)
+        return child, (row, arguments)
 
     def edit(key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial) -> tuple[Problem, Lineage]:
         key_choices, key_steps = jax.random.split(key)

@@ -13,6 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError, is_printable
+from atlas.pictured import Pictured
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ def unpack_pair(argument: int) -> tuple[int, int]:
     return divmod(argument, 100)
 
 
-class Problem(Struct):
+class Problem(Struct, Pictured):
     """A task to be done in a level."""
 
     level: Level

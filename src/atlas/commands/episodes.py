@@ -410,7 +410,7 @@ def watch_command(argv: list[str]) -> int:
             problem = choose_problem(args.problem, args.name, args.index)
         else:
             problem = drawn(args.domain, args.seed) if args.domain is not None else _held_out(policy.run, args.seed)
-        policy.require_domain(problem)
+        policy.require_domain([problem])
         playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Screen()

@@ -135,7 +135,7 @@ def _prepare(args: EvalArgs, policies: "list[Policy]", attempts: int) -> "tuple[
     with bar("proving") as progress:
         chosen = open_set(given, args.skip_bad, progress)
     for policy in policies:
-        policy.require_domain(chosen.problems[0])
+        policy.require_domain(chosen.problems)
     for sentence in chosen.bad:
         print(f"atlas: skipped: {sentence}", file=sys.stderr)
     if args.greedy and args.attempts not in (None, 1):

@@ -9,16 +9,19 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, Final
 
+from atlas import plugins
 from atlas.config import Config
-from atlas.documents import read_plain
+from atlas.documents import parse_json, read_plain, read_text
 from atlas.errors import AtlasError, listed, nearest
 from atlas.runs.store import write_whole
-from atlas.settings import dump, load, to_plain
+from atlas.settings import Settings, dump, load, to_plain
+from atlas.ued import absent
 from atlas.words import command
 
 LOCK: Final = "lock"
@@ -76,9 +79,53 @@ class RunFolder:
         """A line for each time it went on from an earlier checkpoint or with other settings."""
         return self.path / "changes.jsonl"
 
+    @property
+    def given_file(self) -> Path:
+        """The teachers, scores, edits and domains that were passed to it as values, by name and where they were
+        defined; a teacher with its plan."""
+        return self.path / "given.json"
+
     def config(self) -> Config:
-        """The settings it was started with."""
+        """The settings it was started with. What was passed by value in another process is known by its name then."""
+        if self.given_file.exists():
+            self._know_given()
         return load(Config, self.config_file)
+
+    def _know_given(self) -> None:
+        try:
+            given = parse_json(read_text(self.given_file))
+            missing = [
+                (kind, name, about)
+                for kind, some in given.items()
+                for name, about in some.items()
+                if kind in plugins.KINDS and name not in plugins.names(kind)
+            ]
+            for kind, name, about in missing:
+                word = plugins.KINDS[kind]
+                how = f"atlas.resume({str(self.path)!r}, {'edits=[…]' if kind == 'edits' else f'{word}=…'})"
+                sentence = (
+                    f"the {word} '{name}' was passed to {self.path} as a value ({about['defined']}): "
+                    f"pass it again, `{how}`, or install it as a plug-in (docs/plugins.md)"
+                )
+                if kind == "domains":
+                    raise RunError(sentence)
+                value: Any = plugins.Absent(sentence)
+                if kind == "teachers":
+                    value = absent(name, read_plain(self.config_file)["teacher"], about["plan"], sentence)
+                plugins.give(kind, name, value, {})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{self.given_file} is damaged ({error})") from None
+
+    def note_given(self, config: Config, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write down what was passed by value, by kind and name."""
+        content: dict[str, Any] = {
+            kind: {name: {"defined": plugins.told(value)} for name, value in some.items()}
+            for kind, some in given.items()
+        }
+        for about in content.get("teachers", {}).values():
+            plan = {field.name: getattr(config.plan, field.name) for field in fields(config.plan)}
+            about["plan"] = {k: to_plain(v) if isinstance(v, Settings) else v for k, v in plan.items()}
+        write_whole(self.given_file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def is_run(self) -> bool:
         return self.config_file.is_file()
@@ -262,6 +309,7 @@ def find(path: Path) -> RunFolder:
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
     "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "held_out.npz": "",
+    "given.json": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",
