@@ -14,7 +14,7 @@ from atlas.domains import domain_of
 from atlas.errors import printable
 from atlas.evaluation.sets import named_sets
 from atlas.reports import figures, results
-from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
+from atlas.reports.episodes import episodes, legend, level_svg, task_svg, task_words
 from atlas.reports.figures import Chart, at, inline_svg, points
 from atlas.reports.reading import Group, Plain, Run, nearest_preset
 from atlas.reports.reference import SET as REFERENCE_SET
@@ -24,6 +24,7 @@ from atlas.reports.tables import Cell, Number, Table, to_html
 from atlas.runs.snapshots import spread
 from atlas.runs.store import Bulk, load_bulk
 from atlas.settings import dump
+from atlas.show.problem import sprite
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
 from atlas.words import clock, short

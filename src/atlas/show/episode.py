@@ -225,8 +225,8 @@ class Actor(Protocol):
     def begin(self, episode: Episode) -> None:
         """An episode starts."""
 
-    def choose(self, episode: Episode) -> Choice:
-        """What to do now."""
+    def choose(self, episode: Episode) -> Choice | None:
+        """What to do now; None to stop here."""
 
 
 class Trained:
@@ -293,6 +293,8 @@ class Scene:
     """What is done next; None at the end."""
     actions: tuple[str, ...]
     """The names of the actions, by number."""
+    view: np.ndarray
+    """What the agent sees, as cells."""
 
     def plain(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
@@ -304,6 +306,20 @@ class Scene:
         return told
 
 
+class Given:
+    """Plays a list of actions, and stops where it ends."""
+
+    def __init__(self, actions: Sequence[int]) -> None:
+        self.actions = actions
+
+    def begin(self, episode: Episode) -> None:
+        """There is nothing to prepare."""
+
+    def choose(self, episode: Episode) -> Choice | None:
+        """The next action."""
+        return Choice(self.actions[episode.steps], (), None) if episode.steps < len(self.actions) else None
+
+
 def scenes(actor: Actor, problem: Problem, step_limit: int = STEP_LIMIT) -> Iterator[Scene]:
     """Play an episode to its end, telling each moment as it comes."""
     episode = Episode(problem, step_limit)
@@ -312,7 +328,7 @@ def scenes(actor: Actor, problem: Problem, step_limit: int = STEP_LIMIT) -> Iter
     actions = episode.domain.actions
     while True:
         choice = None if episode.record.done else actor.choose(episode)
-        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions)
+        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions, episode.view)
         if choice is None:
             return
         action = actions[choice.action]
@@ -324,3 +340,35 @@ def ending(watched: Sequence[Scene]) -> str:
     if watched[0].record.outcome != RUNNING:
         return "trivial"
     return {ACCEPTED: "solved", REJECTED: "failed"}.get(watched[-1].record.outcome, "out of steps")
+
+
+# Films for web pages
+
+
+def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """An episode in few bytes: the first level whole, then what changes from scene to scene."""
+    tiles = [surface_for(scene.level).tiles(scene.level) for scene in watched]
+    cells = [one.pop("cells") for one in tiles]
+    return {
+        "cols": tiles[0]["cols"],
+        "actions": [action.replace("_", " ") for action in watched[0].actions],
+        "cells": cells[0],
+        "scenes": [
+            {
+                **{name: value for name, value in one.items() if name != "cols"},
+                "place": places.index(scene.place),
+                "state": scene.record.task_state,
+                "did": (scene.action or "start").replace("_", " "),
+                "changed": [[n, new] for n, (old, new) in enumerate(zip(before, now, strict=True)) if old != new],
+                **_thought(scene),
+            }
+            for scene, one, before, now in zip(watched, tiles, [cells[0], *cells], cells, strict=False)
+        ],
+    }
+
+
+def _thought(scene: Scene) -> dict[str, Any]:
+    if scene.choice is None:
+        return {}
+    value = None if scene.choice.value is None else round(scene.choice.value, 2)
+    return {"p": [round(100 * p) for p in scene.choice.probabilities], "next": scene.choice.action, "value": value}

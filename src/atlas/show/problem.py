@@ -1,6 +1,6 @@
 """What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text as TerminalText
 
-from atlas.domains import name_for, surface_for, vocabulary_of
+from atlas.domains import name_for, surface_for, surface_of, vocabulary_of
 from atlas.show import canvas
 from atlas.show.canvas import Drawing
 from atlas.tasks.draw import task_drawing, task_text
@@ -165,3 +165,9 @@ def _captioned(subject: Subject, with_task: bool) -> Drawing:
     words = explain(task, vocabulary_of(name_for(level))) if task is not None else ""
     caption = ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
     return drawing(level, task if with_task else None, caption)
+
+
+def sprite(domains: Iterable[str]) -> str:
+    """The shapes that all drawings of the page share, without showing anything itself."""
+    symbols = [symbol for name in sorted(set(domains)) for symbol in surface_of(name).symbols()]
+    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(symbols)}</svg>'
