@@ -267,6 +267,9 @@ class CorridorSurface:
         if row != 0 or not 0 <= column < len(letters):
             raise LevelTextError(f"there is no cell {row},{column}: the corridor has {len(letters)}")
 
+    def example(self) -> dict[str, str]:
+        return {"corridor": "wxyzw", "start": "2", "task": "stand on the z, then stand on the x"}
+
     def terminal(self, level: Level) -> TerminalText:
         text = TerminalText(self._letters(level))
         text.stylize("reverse", int(level.position), int(level.position) + 1)

@@ -298,6 +298,9 @@ class Surface(Protocol):
     def templates(self) -> Mapping[str, Level]:
         """Levels to start from, by name; the first is the plainest."""
 
+    def example(self) -> Mapping[str, str]:
+        """A problem that shows what the domain is about: the entries of a file."""
+
     def terminal(self, level: Level) -> Any:
         """A level in colours, as `rich` text."""
 

@@ -114,7 +114,7 @@ class Episode:
             (subject.level, unpack(subject.task)) if isinstance(subject, Problem) else (subject, flat_task([]))
         )
         self.surface, self.domain = surface_for(subject), domain_for(subject)
-        self._problem = Problem(level=self.surface.pad(level), task=_roomy(self._task))
+        self._problem = Problem(level=self.surface.pad(level), task=roomy(self._task))
         self._step_limit = step_limit
         self._reset, self._step, self._look = _compiled(name_for(subject))
         self._arrive(self._reset(self._problem))
@@ -193,7 +193,7 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
     )
 
 
-def _roomy(task: Task) -> PackedTask:
+def roomy(task: Task) -> PackedTask:
     """A flat task padded to a size that many share, so that few programs are compiled."""
     size = natural_size(task)
     if size.machines == 1:
@@ -225,8 +225,8 @@ class Actor(Protocol):
     def begin(self, episode: Episode) -> None:
         """An episode starts."""
 
-    def choose(self, episode: Episode) -> Choice | None:
-        """What to do now; None to stop here."""
+    def choose(self, episode: Episode) -> Choice:
+        """What to do now."""
 
 
 class Trained:
@@ -304,20 +304,6 @@ class Scene:
             odds = {name: round(p, 4) for name, p in zip(self.actions, self.choice.probabilities, strict=True)}
             told |= {"probabilities": odds, "value": self.choice.value}
         return told
-
-
-class Given:
-    """Plays a list of actions, and stops where it ends."""
-
-    def __init__(self, actions: Sequence[int]) -> None:
-        self.actions = actions
-
-    def begin(self, episode: Episode) -> None:
-        """There is nothing to prepare."""
-
-    def choose(self, episode: Episode) -> Choice | None:
-        """The next action."""
-        return Choice(self.actions[episode.steps], (), None) if episode.steps < len(self.actions) else None
 
 
 def scenes(actor: Actor, problem: Problem, step_limit: int = STEP_LIMIT) -> Iterator[Scene]:

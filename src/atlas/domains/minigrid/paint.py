@@ -108,6 +108,20 @@ def templates() -> dict[str, Level]:
     return {**found, "hall": make_level(hall, Agent(4, 6, grid.UP))}
 
 
+EXAMPLE: Final = {
+    "level": """\
+##########################
+##..........##..........##
+##..kr......##......sb..##
+##......^...xr..........##
+##..og......##....op....##
+##..........##..........##
+##########################""",
+    "task": "pick up the red key, then open the red door, then go to the blue square, without going to the purple ball",
+}
+"""Two rooms and a key."""
+
+
 def _parts(level: Level) -> tuple[np.ndarray, Agent]:
     row, column = np.asarray(level.position).tolist()
     return np.array(natural_cells(level)), Agent(row, column, int(level.direction))

@@ -176,6 +176,9 @@ class MinigridSurface:
     def templates(self) -> dict[str, Level]:
         return paint.templates()
 
+    def example(self) -> dict[str, str]:
+        return paint.EXAMPLE
+
     def terminal(self, level: Level) -> "TerminalText":
         from atlas.domains.minigrid.draw import level_text
 
