@@ -9,7 +9,9 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import resolve_name
@@ -83,7 +85,15 @@ class Program:
             form[:] = [_described(jax.tree.unflatten(structure, range(len(found)))), len(found)]
             return found
 
-        compiled = jax.jit(flat).lower(*leaves).compile()
+        # What comes out of JAX's own cache cannot be written a second time (its functions are lost): under a name that
+        # nobody used before it is not found there, and it is not put there either.
+        flat.__name__ = f"program_{secrets.token_hex(8)}"
+        usual = ways.jax_persistent_cache_min_compile_time_secs
+        ways.update("jax_persistent_cache_min_compile_time_secs", math.inf)
+        try:
+            compiled = jax.jit(flat).lower(*leaves).compile()
+        finally:
+            ways.update("jax_persistent_cache_min_compile_time_secs", usual)
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
             program, _, _ = serialize(compiled)
             described = json.dumps({"form": form[0], "leaves": form[1]}).encode()

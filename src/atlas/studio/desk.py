@@ -17,7 +17,16 @@ import jax
 import numpy as np
 
 from atlas.documents import parse_documents
-from atlas.domains import DOMAINS, default_name, domain_of, name_for, settings_class, surface_of, vocabulary_of
+from atlas.domains import (
+    DOMAINS,
+    default_name,
+    domain_for,
+    domain_of,
+    name_for,
+    settings_class,
+    surface_of,
+    vocabulary_of,
+)
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
 from atlas.programs import Program, keep_programs
 from atlas.runs.folder import RunFolder, in_use
@@ -82,9 +91,10 @@ class Desk:
     def start(self, body: Body) -> Plain:
         """The domains, the problem to begin with, and what can be opened."""
         found, where = self._first()
+        words = surface_of(name_for(found)).example()["task"] if self.studio.given is None else None
         return {
             "domains": {name: _domain_facts(name) for name in DOMAINS},
-            "problem": _document(found),
+            "problem": _document(found) | ({"task": words} if words else {}),
             "level": _level_facts(found.level),
             "task": self._task_facts(unpack(found.task), name_for(found)),
             "where": where,
@@ -130,9 +140,8 @@ class Desk:
         return _level_facts(_surface(body).move(_level(body), body.pair("source"), body.pair("target")))
 
     def resize(self, body: Body) -> Plain:
-        return _level_facts(
-            _surface(body).resize(_level(body), body.whole("rows", 0, 999), body.whole("columns", 0, 999))
-        )
+        rows, columns = body.whole("rows", 0, 999), body.whole("columns", 0, 999)
+        return _level_facts(_surface(body).resize(_level(body), rows, columns))
 
     def template(self, body: Body) -> Plain:
         templates = _surface(body).templates()
@@ -146,7 +155,8 @@ class Desk:
         vocabulary = vocabulary_of(domain)
         mode = body.one_of("mode", ("english", "ltlf", "yaml", "value"))
         value: Any = body.fields.get("value") if mode == "value" else body.text("text")
-        phrase, notes = None, ()
+        phrase: Any = None
+        notes: Sequence[str] = ()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", TaskWarning)
             try:
@@ -225,9 +235,7 @@ class Desk:
     def play(self, body: Body) -> Plain:
         """The moments of an episode, from number `since` on."""
         problem = _problem(body.inside("problem"))
-        actions = body.numbers(
-            "actions", 0, len(domain_of(settings_class(name_for(problem))()).actions) - 1, STEP_LIMIT
-        )
+        actions = body.numbers("actions", 0, len(domain_for(problem).actions) - 1, STEP_LIMIT)
         key, since = format_problem(problem), body.whole("since", 0, STEP_LIMIT, 0)
         fitting = (game for game in self._games if game.key == key and game.actions == actions[: len(game.actions)])
         game = max(fitting, key=lambda game: len(game.actions), default=None) or Game(key, problem)
@@ -402,7 +410,8 @@ class Desk:
         start = next((number for number, one in known.items() if one["name"] == name), None)
         if start is None:
             raise AtlasError(f"no snapshot of this run has a problem called '{name[:80]}'")
-        chain, number = [], start
+        chain: list[Plain] = []
+        number = start
         while number >= 0 and len(chain) < MOST_ANCESTORS and all(number != one["number"] for one in chain):
             if number not in known:
                 chain.append({"number": number, "missing": True})
@@ -425,7 +434,7 @@ class Desk:
             others = Known(p for p in self._set(body.text("where", most=1000)) if name_for(p) == name_for(problem))
             twin = others.duplicate(problem, besides=problem.name)
             findings += [twin] if twin else []
-        actions = domain_of(settings_class(name_for(problem))()).actions
+        actions = domain_for(problem).actions
         return {
             **_solution_facts(solution),
             "plan": None if solution.plan is None else list(solution.plan),

@@ -34,6 +34,7 @@ def main() -> None:
 
     signal.signal(signal.SIGUSR1, cancel)
     answer: Callable[[str, dict[str, Any]], Any] | None = None
+    reply: dict[str, Any]
     while (frame := read_frame(inside)) is not None:
         try:
             busy = True

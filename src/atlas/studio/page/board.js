@@ -12,6 +12,18 @@ export class Board {
     this.held = s("use");
     this.svg.append(this.cells, this.lights, this.agent, this.held, this.above);
     this.key = "";
+    new ResizeObserver(() => this.fit()).observe(this.svg);
+  }
+
+  /** Cells take whole pixels, so that no seams show between them. */
+  fit() {
+    const frame = this.svg.parentElement;
+    if (!frame || !this.cols) return;
+    const style = getComputedStyle(frame);
+    const room = frame.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    const most = frame.classList.contains("frame") ? Math.max(220, 0.6 * innerHeight) : Infinity;
+    const cell = Math.max(4, Math.floor(Math.min(room / this.cols, most / this.rows, 56)));
+    if (room > 0) this.svg.style.width = `${cell * this.cols}px`;
   }
 
   /** Show tiles; only what has changed is touched. */
@@ -42,8 +54,6 @@ export class Board {
     this.rows = rows;
     this.cols = cols;
     this.svg.setAttribute("viewBox", `0 0 ${cols} ${rows}`);
-    this.svg.style.setProperty("--shape", cols / rows);
-    this.svg.style.setProperty("--cols", cols);
     this.codes = new Array(rows * cols).fill(-1);
     const at = (index) => ({ x: index % cols, y: Math.floor(index / cols), width: 1, height: 1 });
     this.uses = this.codes.map((_, index) => s("use", at(index)));
@@ -51,6 +61,7 @@ export class Board {
     this.cells.replaceChildren(...this.uses);
     this.lights.replaceChildren(...this.shades);
     this.above.replaceChildren();
+    this.fit();
   }
 
   /** The cell under a pointer, as [row, column]; null outside. */

@@ -30,7 +30,7 @@ export class Player {
       button("▶❘", "A step on", () => { this.stop(); this.go(this.now + 1); }),
       this.slider, this.told, small ? null : this.pace);
     this.panel = h("div", { className: "insight" },
-      h("figure", { className: "view" }, this.view.svg, h("figcaption", {}, "what it sees")), this.facts, this.thoughts);
+      h("figure", { className: "view" }, h("div", {}, this.view.svg), h("figcaption", {}, "what it sees")), this.facts, this.thoughts);
     this.root = h("div", { className: `player${small ? " small" : ""}` },
       h("div", { className: "watching" }, h("div", { className: "frame" }, this.board.svg), this.panel), this.end, this.controls);
   }

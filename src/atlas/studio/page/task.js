@@ -139,7 +139,8 @@ export class TaskPanel {
     this.underline([]);
     this.text.setAttribute("aria-invalid", String(Boolean(told.refused)));
     this.root.classList.remove("stale");
-    this.words.textContent = told.refused ? "" : told.understood;
+    const bare = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
+    this.words.textContent = told.refused || (this.mode === "english" && bare(told.understood) === bare(this.text.value)) ? "" : told.understood;
     this.findings.replaceChildren(...told.findings.map((one) => h("li", { className: one.level }, one.sentence)));
     if (told.refused) this.studio.taskMissing();
     this.draw();
