@@ -51,7 +51,10 @@ def studio_command(argv: list[str]) -> int:
     root, given = _folder(args.file)
     if args.policy is not None and not args.policy.startswith("zoo:") and not Path(args.policy).exists():
         raise AtlasError(f"{args.policy} does not exist: a run folder, a checkpoint or a policy (npz) is needed")
-    studio = Studio(str(root), given, args.policy, args.read_only)
+    policy = args.policy
+    if policy is not None and not policy.startswith("zoo:"):
+        policy = str(Path(policy).resolve())
+    studio = Studio(str(root), given, policy, args.read_only)
     with bind(args.host, args.port) as listening:
 
         def tell(url: str) -> None:

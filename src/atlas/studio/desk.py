@@ -91,26 +91,33 @@ class Desk:
     def start(self, body: Body) -> Plain:
         """The domains, the problem to begin with, and what can be opened."""
         found, where = self._first()
-        words = surface_of(name_for(found)).example()["task"] if self.studio.given is None else None
+        is_example = self.studio.given is None or self._given_run() is not None
+        words = surface_of(name_for(found)).example()["task"] if is_example else None
         return {
             "domains": {name: _domain_facts(name) for name in DOMAINS},
             "problem": _document(found) | ({"task": words} if words else {}),
             "level": _level_facts(found.level),
             "task": self._task_facts(unpack(found.task), name_for(found)),
             "where": where,
+            "run": self._given_run(),
             "sets": sorted(_built_sets()),
             "policy": self.studio.policy,
             "read_only": self.studio.read_only,
             "root": self.root.name or str(self.root),
         }
 
+    def _given_run(self) -> str | None:
+        """The run folder that the studio was started on, if it was."""
+        given = self.studio.given
+        return self._told(Path(given)) if given is not None and RunFolder(Path(given)).is_run() else None
+
     def _first(self) -> tuple[NamedProblem, str | None]:
         """The problem to begin with, and the set that it belongs to."""
         if self.studio.given is None:
             return _example(default_name()), None
+        if self._given_run() is not None:
+            return _example(RunFolder(Path(self.studio.given)).config().domain.name), None
         path, name = locate(self.studio.given)
-        if RunFolder(path).is_run():
-            return _example(RunFolder(path).config().domain.name), None
         known = _built_sets()
         where = next((given for given, place in known.items() if place == path), None) or self._told(path)
         problems = self._set(where)
@@ -291,7 +298,7 @@ class Desk:
     def picture(self, body: Body) -> Plain:
         """The level of a problem of a set as a small picture, as PNG in base64."""
         problem = _called(self._set(body.text("where", most=1000)), body.text("name"))
-        drawing = surface_of(name_for(problem)).drawing(problem.level)
+        drawing = surface_of(name_for(problem)).drawing(problem.level, strip=False)
         scale = max(4, min(28, THUMBNAIL // max(drawing.size)))
         buffer = io.BytesIO()
         canvas.pixels(drawing, scale).save(buffer, "PNG")

@@ -2,6 +2,7 @@
 
 import { Refusal, ask, h, quiet, toast } from "./ask.js";
 import { Board, stamp } from "./board.js";
+import { icon } from "./icons.js";
 
 const HAND = "move things";
 
@@ -116,7 +117,7 @@ export class Editor {
     const of = (group) => brushes.filter((brush) => brush.group === group);
     const current = brushes.find((brush) => brush.name === this.tool);
     this.palette.replaceChildren(
-      button(HAND, h("span", { className: "hand" }, "✥"), this.tool === HAND, () => this.choose(HAND)),
+      button(HAND, h("span", { className: "hand" }, icon("move")), this.tool === HAND, () => this.choose(HAND)),
       ...this.groups.map((group) => {
         const kinds = of(group);
         const shown = kinds[Math.min(this.chosen.get(group) ?? this.variant, kinds.length - 1)];

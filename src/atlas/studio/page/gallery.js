@@ -1,6 +1,7 @@
 // What can be opened: sets with their pictures, files and folders, runs, and pasted text.
 
 import { Refusal, ask, cancel, h, percent, toast } from "./ask.js";
+import { icon } from "./icons.js";
 import { runDialog } from "./run.js";
 import { dialog, unpacked } from "./share.js";
 
@@ -37,12 +38,12 @@ export function openDialog(studio) {
   const folder = async (path) => {
     try {
       const found = await ask("folder", { path });
-      const item = (sign, words, act) => h("button", { className: "entry", onclick: act }, h("span", { "aria-hidden": "true" }, sign), words);
+      const item = (sign, words, act) => h("button", { className: "entry", onclick: act }, icon(sign), words);
       sections.files.replaceChildren(
         h("p", { className: "dim" }, found.path),
-        ...(found.parent === null ? [] : [item("↰", "..", () => folder(found.parent))]),
+        ...(found.parent === null ? [] : [item("up", "..", () => folder(found.parent))]),
         ...found.entries.map((entry) => item(
-          { folder: "🗀", file: "🗎", run: "◉" }[entry.kind], entry.kind === "run" ? `${entry.name} (run)` : entry.name,
+          entry.kind, entry.kind === "run" ? `${entry.name} (run)` : entry.name,
           () => (entry.kind === "run" ? (made.close(), runDialog(studio, entry.path)) : entry.kind === "folder" ? folder(entry.path) : gallery.open(entry.path, () => show("sets"))))),
         ...(found.entries.some((entry) => entry.kind === "file") ? [h("button", { onclick: () => gallery.open(found.path, () => show("sets")) }, "Open this folder as a set")] : []),
         ...(found.entries.length ? [] : [h("p", { className: "dim" }, "There are no problems here.")]));
@@ -95,7 +96,7 @@ class Gallery {
       const picture = h("img", { loading: "lazy", alt: "", src: `picture?${new URLSearchParams({ where: this.where, name: one.name })}` });
       const badge = h("span", { className: "badge" });
       const rate = one.rate === null ? null : h("span", { className: "rate" }, percent(one.rate));
-      const sizes = Object.entries(one.sizes).map(([name, value]) => (name === "size" ? value : `${value} ${name}`)).join(" · ");
+      const sizes = Object.entries(one.sizes).map(([name, value]) => (name === "size" ? value : `${value} ${value === "1" ? name.replace(/s$/, "") : name}`)).join(" · ");
       const card = h("button", { className: "item", onclick: () => this.choose(one.name), "aria-label": `${one.name}: ${one.words}` },
         h("span", { className: "picture" }, picture, badge, rate), h("b", {}, one.name), h("span", { className: "small" }, one.words), h("span", { className: "dim small" }, `${sizes} · ${one.states} states`));
       return { one, card, badge };

@@ -2,6 +2,7 @@
 
 import { Refusal, ask, cancel, h, many, percent } from "./ask.js";
 import { Board } from "./board.js";
+import { icon } from "./icons.js";
 import { Player } from "./player.js";
 
 const KEY_NAMES = { ArrowUp: "up", ArrowDown: "down", ArrowLeft: "left", ArrowRight: "right" };
@@ -28,7 +29,10 @@ export class Play extends Panel {
     this.pad = h("div", { className: "pad", role: "group", "aria-label": "Actions" });
     this.help = h("p", { className: "dim small" });
     this.note = h("p", { className: "dim", role: "status" });
+    this.player.board.svg.setAttribute("tabindex", "0");
+    this.player.board.svg.setAttribute("role", "application");
     root.replaceChildren(this.note, this.player.root, this.pad, this.help);
+    this.player.root.after(this.pad);
     this.actions = [];
     document.addEventListener("keydown", (event) => this.key(event));
   }
@@ -201,7 +205,7 @@ export class Compare extends Panel {
       this.players[name].controls.hidden = true;
       return h("section", { "aria-label": title }, h("h3", {}, title), this.notes[name], this.players[name].root);
     });
-    this.run = h("button", { className: "icon", "aria-label": "Play or pause all", onclick: () => this.toggle() }, "▶");
+    this.run = h("button", { className: "icon", "aria-label": "Play or pause all", onclick: () => this.toggle() }, icon("play"));
     root.replaceChildren(h("div", { className: "controls" }, this.run, this.slider, this.told), h("div", { className: "beside" }, columns));
   }
 
@@ -235,7 +239,7 @@ export class Compare extends Panel {
 
   toggle() {
     if (this.timer) { this.stop(); return; }
-    this.run.textContent = "⏸";
+    this.run.replaceChildren(icon("pause"));
     if (Number(this.slider.value) >= Number(this.slider.max)) this.go(0);
     this.timer = setInterval(() => {
       if (Number(this.slider.value) >= Number(this.slider.max)) this.stop();
@@ -243,7 +247,7 @@ export class Compare extends Panel {
     }, 1000 / 6);
   }
 
-  stop() { clearInterval(this.timer); this.timer = undefined; this.run.textContent = "▶"; }
+  stop() { clearInterval(this.timer); this.timer = undefined; this.run.replaceChildren(icon("play")); }
 }
 
 /** One edit, as teachers make them: before and after. */

@@ -2,6 +2,7 @@
 
 import { h, percent } from "./ask.js";
 import { Board } from "./board.js";
+import { icon } from "./icons.js";
 
 const ENDS = { solved: "good", failed: "bad", "out of steps": "bad", trivial: "fair" };
 
@@ -19,15 +20,15 @@ export class Player {
     this.end = h("p", { className: "end", role: "status" });
     this.slider = h("input", { type: "range", min: 0, max: 0, value: 0, "aria-label": `${title}: moment`, oninput: () => { this.stop(); this.go(Number(this.slider.value)); } });
     const button = (sign, label, act) => h("button", { className: "icon", title: label, "aria-label": label, onclick: act }, sign);
-    this.run = button("▶", "Play or pause", () => (this.timer ? this.stop() : this.start()));
+    this.run = button(icon("play"), "Play or pause", () => (this.timer ? this.stop() : this.start()));
     this.told = h("output", { className: "told" });
     this.pace = h("select", { "aria-label": "Speed", onchange: () => { this.speed = Number(this.pace.value); if (this.timer) { this.stop(); this.start(); } } },
       [[2, "slow"], [6, "usual"], [15, "fast"], [60, "very fast"]].map(([value, words]) => h("option", { value, selected: value === 6 }, words)));
     this.controls = h("div", { className: "controls" },
-      button("⏮", "To the start", () => { this.stop(); this.go(0); }),
-      button("◀", "A step back", () => { this.stop(); this.go(this.now - 1); }),
+      button(icon("start"), "To the start", () => { this.stop(); this.go(0); }),
+      button(icon("back"), "A step back", () => { this.stop(); this.go(this.now - 1); }),
       this.run,
-      button("▶❘", "A step on", () => { this.stop(); this.go(this.now + 1); }),
+      button(icon("step"), "A step on", () => { this.stop(); this.go(this.now + 1); }),
       this.slider, this.told, small ? null : this.pace);
     this.panel = h("div", { className: "insight" },
       h("figure", { className: "view" }, h("div", {}, this.view.svg), h("figcaption", {}, "what it sees")), this.facts, this.thoughts);
@@ -87,7 +88,7 @@ export class Player {
 
   start() {
     if (this.now >= this.scenes.length - 1) this.go(0);
-    this.run.textContent = "⏸";
+    this.run.replaceChildren(icon("pause"));
     this.timer = setInterval(() => {
       if (this.now >= this.scenes.length - 1) this.stop();
       else this.go(this.now + 1);
@@ -97,6 +98,6 @@ export class Player {
   stop() {
     clearInterval(this.timer);
     this.timer = undefined;
-    this.run.textContent = "▶";
+    this.run.replaceChildren(icon("play"));
   }
 }

@@ -1,6 +1,7 @@
 // A problem as a link, as a file, and as text.
 
 import { Refusal, ask, h, toast } from "./ask.js";
+import { icon } from "./icons.js";
 
 const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 
@@ -20,7 +21,7 @@ export async function unpacked(part) {
 /** A dialog with a heading, closed by its button, by Escape or by a press beside it. */
 export function dialog(title, ...inside) {
   const made = h("dialog", { "aria-label": title },
-    h("div", { className: "head" }, h("h2", {}, title), h("button", { className: "icon", "aria-label": "Close", onclick: () => made.close() }, "✕")), inside);
+    h("div", { className: "head" }, h("h2", {}, title), h("button", { className: "icon", "aria-label": "Close", onclick: () => made.close() }, icon("close"))), inside);
   made.addEventListener("click", (event) => { if (event.target === made) made.close(); });
   made.addEventListener("close", () => made.remove());
   document.body.append(made);

@@ -3,7 +3,9 @@
 import { Refusal, ask, h, quiet, toast, token } from "./ask.js";
 import { Editor } from "./editor.js";
 import { openDialog } from "./gallery.js";
+import { icon } from "./icons.js";
 import { Compare, Edits, Plan, Play, Watch } from "./panels.js";
+import { runDialog } from "./run.js";
 import { shareDialog, saveDialog, unpacked } from "./share.js";
 import { TaskPanel } from "./task.js";
 import { Verdict } from "./verdict.js";
@@ -151,7 +153,10 @@ class Studio {
       this.tab(this.tabNames[(this.tabNames.indexOf(this.current) + step + count) % count]);
       $(`tab-${this.current}`).focus();
     });
-    for (const name of this.tabNames) $(`tab-${name}`).addEventListener("click", () => this.tab(name));
+    for (const name of this.tabNames) $(`tab-${name}`).addEventListener("click", () => {
+      this.tab(name);
+      if (name === "play") this.panels.play.player.board.svg.focus({ preventScroll: true });  // the keys play at once
+    });
     this.current = "draw";
   }
 
@@ -171,6 +176,7 @@ class Studio {
   shownPanel() { return this.panels[this.current]; }
 
   header() {
+    for (const name of ["undo", "redo", "theme"]) $(name).append(icon(name));
     $("undo").addEventListener("click", () => this.undo());
     $("redo").addEventListener("click", () => this.redo());
     $("open").addEventListener("click", () => openDialog(this));
@@ -238,3 +244,4 @@ async function fromFragment() {
 await fromFragment();
 window.addEventListener("hashchange", fromFragment);
 document.documentElement.dataset.ready = "true";
+if (start.run) runDialog(studio, start.run);

@@ -23,7 +23,8 @@ export class Verdict {
     this.later.cancel();
     this.number += 1;
     this.found = null;
-    this.show("none", "–", "No verdict", "There is no task to solve yet.");
+    const empty = !this.studio.task?.text.value.trim();
+    this.show("none", "–", "No verdict", empty ? "There is no task to solve yet." : "The task cannot be read yet.");
   }
 
   async send(budget) {
