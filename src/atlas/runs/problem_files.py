@@ -28,7 +28,7 @@ from typing import Any, Final
 import jax
 import yaml
 
-from atlas.documents import Document, read_documents, read_text
+from atlas.documents import Document, parse_documents, read_documents, read_text
 from atlas.domains import DOMAINS, default_name, find, known_domain, name_for, surface_of, vocabulary_of
 from atlas.errors import AtlasError, LevelNeededError, LevelTextError, TaskWarning, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
@@ -243,6 +243,19 @@ def _task(document: Document, node: yaml.Node, domain: str, level: Level | None 
             if level is None:
                 raise
             return parse_task(value, vocabulary, surface_of(domain).things(level))
+
+
+def parse_problem(text: str, called: str = "the text") -> NamedProblem | Level:
+    """The problem of a text as files hold it, or its level if there is no task; `called` is what sentences call it."""
+    documents = parse_documents(text, Path(called))
+    if len(documents) != 1:
+        raise AtlasError(f"{called}: one problem is needed, and there are {len(documents)} documents")
+    if "task" in documents[0].entries():
+        return _problem(documents[0], "")
+    surface, entries = _entries(documents[0])
+    if surface.level_keys[0] not in entries:
+        documents[0].fail(documents[0].node, f"a problem needs a {surface.level_keys[0]}")
+    return _level(documents[0], surface, entries)
 
 
 def load_level(path: Path | str) -> Level:

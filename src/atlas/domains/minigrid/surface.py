@@ -8,21 +8,20 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool
 
-from atlas.domains.minigrid import dynamics, grid, text
+from atlas.domains.minigrid import dynamics, grid, paint, text
 from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
+from atlas.domains.minigrid.paint import DIRECTIONS
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import LevelTextError
 from atlas.programs import Program
-from atlas.types import Problem, unpack_pair
+from atlas.types import Brush, Problem, unpack_pair
 
 if TYPE_CHECKING:
     from rich.text import Text as TerminalText
 
     from atlas.proofs import Solution
     from atlas.show.canvas import Drawing, Sign, Symbol
-
-DIRECTIONS = ("up", "right", "down", "left")
 
 
 class MinigridSurface:
@@ -157,6 +156,34 @@ class MinigridSurface:
             "lit": np.flatnonzero(seen(level) & (cells != grid.OUTSIDE_CELL)).tolist(),
             **held,
         }
+
+    def view_tiles(self, view: np.ndarray) -> dict[str, Any]:
+        """The agent at the bottom centre, looking up; its own cell shows what it carries."""
+        rows, columns = view.shape
+        at = [rows - 1, columns // 2]
+        cells = view.flatten().tolist()
+        carried = cells[at[0] * columns + at[1]]
+        cells[at[0] * columns + at[1]] = grid.FLOOR_CELL
+        held = {} if carried == grid.NOTHING else {"held": carried, "holding": text.object_phrase(carried)}
+        return {"cols": columns, "cells": cells, "at": at, "to": grid.UP, "lit": [], **held}
+
+    def brushes(self) -> list[Brush]:
+        return [brush for brush, _ in paint.BRUSHES.values()]
+
+    def paint(self, level: Level, brush: str, row: int, column: int) -> Level:
+        return paint.paint(level, brush, row, column)
+
+    def move(self, level: Level, source: tuple[int, int], target: tuple[int, int]) -> Level:
+        return paint.move(level, source, target)
+
+    def resize(self, level: Level, rows: int, columns: int) -> Level:
+        return paint.resize(level, rows, columns)
+
+    def templates(self) -> dict[str, Level]:
+        return paint.templates()
+
+    def example(self) -> dict[str, str]:
+        return paint.EXAMPLE
 
     def terminal(self, level: Level) -> "TerminalText":
         from atlas.domains.minigrid.draw import level_text
