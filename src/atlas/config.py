@@ -286,8 +286,8 @@ class Config(Settings):
             require(number % shards == 0, key, number, words)
 
     def worthwhile_shards(self, cores: int) -> int:
-        """How many devices should share a CPU: as many as it has cores, or the next smaller number that divides the work
-        evenly and leaves each enough of a minibatch. Otherwise one, which uses all cores as well as it can."""
+        """How many devices should share a CPU: one a core, or the next smaller number that divides the work evenly and
+        leaves each enough of a minibatch. Otherwise one, which uses all cores as well as it can."""
         most = min(cores, self.student.ppo.minibatch_envs // LEAST_SHARE)
         return max(filter(self.is_shared_by, range(1, most + 1)), default=1)
 

@@ -242,7 +242,7 @@ class Compiled:
 
     def lower(self, shapes: TrainState | None = None) -> Any:
         """Traced, for a state of these shapes, where its parts belong."""
-        return self.jitted.lower(shapes or self.trainer.shapes, jax.ShapeDtypeStruct((), jnp.int32))
+        return self.jitted.lower(shapes or self.trainer.shapes, jax.eval_shape(lambda: jnp.int32(0)))
 
     def start(self) -> None:
         """Begin to compile while the caller does something else: the compiler does not hold Python's lock."""

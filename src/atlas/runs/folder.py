@@ -269,8 +269,8 @@ def find(path: Path) -> RunFolder:
 
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
-    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "", "held_out.npz": "",
-    "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
+    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "",
+    "held_out.npz": "", "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",
 }  # fmt: skip

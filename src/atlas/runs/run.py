@@ -177,13 +177,13 @@ def _layout(devices: int | None, config: Config | None = None, before: int | Non
     itself bit for bit."""
     here = jax.local_devices()
     platform = here[0].platform
-    if devices is None and platform != "cpu":
+    if devices is None:
         devices = len(here)
-    elif devices is None and (config is None or jax.process_count() > 1):
-        devices = 1
-    elif devices is None:
-        repeats = before is not None and before <= len(here) and config.is_shared_by(before)
-        devices = before if repeats else config.worthwhile_shards(len(here))
+        if platform == "cpu" and (config is None or jax.process_count() > 1):
+            devices = 1
+        elif platform == "cpu" and config is not None:
+            repeats = before is not None and before <= len(here) and config.is_shared_by(before)
+            devices = before if before and repeats else config.worthwhile_shards(len(here))
     if devices > len(here):
         raise AtlasError(f"--devices {devices} is not allowed: this host has {len(here)} ({platform})")
     return ALONE if devices * jax.process_count() == 1 else Layout(mesh_of(devices))

@@ -142,8 +142,8 @@ class Student:
         task: Float32[Array, "time envs width"],
         seen: Observation,
     ) -> Float32[Array, "time envs gates"]:
-        """`_project` for whole sequences. What comes from a table is projected once a row and then looked up, instead of
-        being looked up and projected at every step."""
+        """`_project` for whole sequences. What comes from a table is projected once a row and then looked up, instead
+        of being looked up and projected at every step."""
         inputs, view = params.gru.inputs, encode.encode_view(params.view, self.config, seen.view, self.dtype)
         ends = (view.shape[-1], view.shape[-1] + self.config.action_embedding)
         of_view, of_action, of_task = jnp.split(inputs.kernel, ends)
