@@ -110,6 +110,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),
         partial=jax.eval_shape(partial_progress),
         plan=plan,
+        each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
     )
     resume = None
     if plan.carry:

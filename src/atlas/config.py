@@ -17,6 +17,8 @@ STEP_BYTES: Final = 64
 """Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
+LEAST_SHARE: Final = 8
+"""Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
 TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
 
@@ -298,9 +300,23 @@ class Config(Settings):
     def require_even(self, shards: int) -> None:
         """Fail unless so many devices can share the work evenly."""
         words = f"a multiple of the number of devices, {shards}, is needed"
-        for key, number in (
-            ("run.num_envs", self.run.num_envs),
-            ("student.ppo.minibatch_envs", self.student.ppo.minibatch_envs),
-            ("teacher.num_eval", self.plan.num_eval or 0),
-        ):
+        for key, number in self._shared().items():
             require(number % shards == 0, key, number, words)
+
+    def worthwhile_shards(self, cores: int) -> int:
+        """How many devices should share a CPU: one a core, or the next smaller number that divides the work evenly and
+        leaves each enough of a minibatch. Otherwise one, which uses all cores as well as it can."""
+        most = min(cores, self.student.ppo.minibatch_envs // LEAST_SHARE)
+        return max(filter(self.is_shared_by, range(1, most + 1)), default=1)
+
+    def is_shared_by(self, shards: int) -> bool:
+        """Whether so many devices can share the work evenly."""
+        return shards > 0 and not any(number % shards for number in self._shared().values())
+
+    def _shared(self) -> dict[str, int]:
+        """What devices divide among themselves."""
+        return {
+            "run.num_envs": self.run.num_envs,
+            "student.ppo.minibatch_envs": self.student.ppo.minibatch_envs,
+            "teacher.num_eval": self.plan.num_eval or 0,
+        }

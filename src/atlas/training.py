@@ -5,8 +5,10 @@ problems costs no gradient work.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Thread
 from typing import Any, Final
 
 import jax
@@ -183,13 +185,14 @@ class Trainer:
         )
 
     @cached_property
-    def compiled(self) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
+    def compiled(self) -> "Compiled":
         """`steps`, compiled once; the memory of the state it is given is used again."""
         if self.layout.mesh is None:
-            return jax.jit(self.steps, donate_argnums=0)
+            return Compiled(self, jax.jit(self.steps, donate_argnums=0))
         metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), jax.eval_shape(self.nothing))
         state = self.shardings
-        return jax.jit(self.steps, donate_argnums=0, in_shardings=(state, None), out_shardings=(state, metrics))
+        where: Any = {"in_shardings": (state, None), "out_shardings": (state, metrics)}
+        return Compiled(self, jax.jit(self.steps, donate_argnums=0, **where))
 
     @cached_property
     def compiled_init(self) -> Callable[[Key[Array, ""]], TrainState]:
@@ -223,6 +226,35 @@ class Trainer:
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""
         return state if self.layout.mesh is None else self.layout.place(state, self.shardings)
+
+
+class Compiled:
+    """`Trainer.steps`, compiled when it is first called, or before that in a thread of its own."""
+
+    def __init__(self, trainer: Trainer, jitted: Any) -> None:
+        self.trainer, self.jitted = trainer, jitted
+        self._started: Future[Any] | None = None
+
+    def __call__(self, state: TrainState, n: Any) -> tuple[TrainState, Metrics]:
+        step = self.jitted if self._started is None else self._started.result()
+        state, metrics = step(state, n)
+        return state, metrics
+
+    def lower(self, shapes: TrainState | None = None) -> Any:
+        """Traced, for a state of these shapes, where its parts belong."""
+        return self.jitted.lower(shapes or self.trainer.shapes, jax.eval_shape(lambda: jnp.int32(0)))
+
+    def start(self) -> None:
+        """Begin to compile while the caller does something else: the compiler does not hold Python's lock."""
+        self._started = Future()
+        # Python waits for such a thread at its end: taken down under it, the compiler would crash.
+        Thread(target=self._compile, args=(self._started,), name="compiler").start()
+
+    def _compile(self, started: "Future[Any]") -> None:
+        try:
+            started.set_result(self.lower().compile())
+        except BaseException as error:
+            started.set_exception(error)
 
 
 def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any:

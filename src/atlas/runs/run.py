@@ -92,7 +92,7 @@ def train(
 
     `given`: what the settings name that was passed by value (`RunFolder.note_given`). Callbacks are called on host 0.
     """
-    layout = _layout(devices)
+    layout = _layout(devices, config)
     config.require_even(layout.shards)
     everyones = team.all_gather(dump(config))
     for number, text in enumerate(everyones):
@@ -131,9 +131,8 @@ def resume(
 
     A run that is over is left alone. `wanted` are its settings, perhaps with changes.
     """
-    layout = _layout(devices)
     if not team.is_leader:
-        plain = team.all_gather(None)[0]
+        layout, plain = _layout(devices), team.all_gather(None)[0]
         if plain is not None:
             follow(from_plain(Config, plain), layout, team)
         return None
@@ -141,6 +140,7 @@ def resume(
     try:
         config = wanted or folder.config()
         _require_changeable(folder, config, start)
+        layout = _layout(devices, config, folder.devices())
         config.require_even(layout.shards)
         done = _finished(folder, config) if start.is_last else None
         if done is not None:
@@ -183,11 +183,18 @@ def _finished(folder: RunFolder, config: Config) -> Result | None:
     return None
 
 
-def _layout(devices: int | None) -> Layout:
-    """The devices that take part, on all hosts."""
+def _layout(devices: int | None, config: Config | None = None, before: int | None = None) -> Layout:
+    """The devices that take part, on all hosts. A run on a CPU goes on on as many as before, if it can: then it repeats
+    itself bit for bit."""
     here = jax.local_devices()
     platform = here[0].platform
-    devices = devices or (1 if platform == "cpu" else len(here))
+    if devices is None:
+        devices = len(here)
+        if platform == "cpu" and (config is None or jax.process_count() > 1):
+            devices = 1
+        elif platform == "cpu" and config is not None:
+            repeats = before is not None and before <= len(here) and config.is_shared_by(before)
+            devices = before if before and repeats else config.worthwhile_shards(len(here))
     if devices > len(here):
         raise AtlasError(f"--devices {devices} is not allowed: this host has {len(here)} ({platform})")
     return ALONE if devices * jax.process_count() == 1 else Layout(mesh_of(devices))
@@ -225,6 +232,8 @@ def go(
         closing.callback(checkpoints.close)
         if not quiet:
             _say_where(folder, config, checkpoints, start)
+        if not checkpoints.steps() and not folder.has_history():
+            trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
         took = time.monotonic() - started
@@ -234,6 +243,8 @@ def go(
         state, seconds, before, untrained = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
+        told = {"devices": layout.shards, "hosts": team.size, "platform": jax.default_backend()}
+        write_whole(folder.devices_file, json.dumps(told) + "\n")
         writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
         steps = config.env_steps(iteration, trained)
         after = next((r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r), None)
