@@ -187,7 +187,7 @@ def maze_ground(key: Key[Array, ""], table: Layouts, rooms: Int[Array, ""]) -> G
     key_walk, key_gaps, key_doors = jax.random.split(key, 3)
     right, below_ = _corridors(key_walk, height, width, down, across)
     row, col = np.divmod(np.arange(down * across), across)
-    exists = (row < height) & (col < width)
+    exists = jnp.asarray((row < height) & (col < width))
     u = jax.random.uniform(key_gaps, (2, down * across))
     gaps = jnp.square(jax.random.uniform(jax.random.fold_in(key_gaps, 1)))
     right |= (u[0] < gaps) & exists & (col + 1 < width)
@@ -213,7 +213,7 @@ def maze_ground(key: Key[Array, ""], table: Layouts, rooms: Int[Array, ""]) -> G
     return Ground(
         rooms=jnp.int32(FREE_FORM),
         cells=cells.reshape(-1),
-        floor=((2 * (number // width) + 1) * cols + 2 * (number % width) + 1).astype(jnp.int32),
+        floor=jnp.asarray((2 * (number // width) + 1) * cols + 2 * (number % width) + 1, jnp.int32),
         num_floor=(height * width).astype(jnp.int32),
         doors=jnp.where(is_door, jnp.asarray(places, jnp.int32)[order], table.nowhere),
         num_doors=jnp.sum(is_door, dtype=jnp.int32),

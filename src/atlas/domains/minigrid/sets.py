@@ -173,6 +173,6 @@ SETS: Final = (
         kinds=len(DEV_KINDS),
         tags=_dev_tags,
         provenance={"domain": to_plain(DEV.domain), "tasks": to_plain(DEV.tasks), "pairing": "level", "budget": BUDGET},
-        fingerprint="",
+        fingerprint="4a96fa6c4036f3717bff0ace20dd623e5b99044eea8a56f7754001f7b88606cd",
     ),
 )  # fmt: skip
