@@ -159,7 +159,11 @@ class PPOConfig(Settings):
     learning_rate: float = setting(5e-5, above=0.0)
     """Step size of Adam."""
     anneal: bool = False
-    """Let the learning rate fall linearly to zero over the run."""
+    """Let the learning rate fall linearly to zero over the run: over its env steps, or its time if that ends first. A
+    run that is stopped by the clock then depends on the machine."""
+    average: float = setting(0.0, at_least=0.0, at_most=0.9999)
+    """Decay, at each update, of a running average of the parameters, which is then what is examined and kept as the
+    policy; 0: the parameters themselves."""
     adam_eps: float = setting(1e-5, above=0.0)
     """Epsilon of Adam."""
     epochs: int = setting(4, at_least=1)
@@ -182,8 +186,8 @@ class PPOConfig(Settings):
     """Weight of the entropy bonus."""
     max_grad_norm: float = setting(0.5, above=0.0)
     """Gradients are clipped to this norm."""
-    normalise: Literal["minibatch", "never"] = "minibatch"
-    """Normalise advantages in each minibatch, or not at all."""
+    normalise: Literal["minibatch", "running", "never"] = "minibatch"
+    """Normalise advantages in each minibatch, divide them by a running scale, or leave them as they are."""
     truncation: Literal["terminate", "bootstrap"] = "terminate"
     """What a cut episode is worth: nothing more (the authors' way), or the value of the next state."""
 
@@ -280,12 +284,6 @@ class Config(Settings):
     def longest_iteration(self) -> int:
         """Env steps of the longer kind of iteration."""
         return max(self.env_steps(1, 0), self.env_steps(1, 1))
-
-    def expected_updates(self) -> int:
-        """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""
-        plan, run = self.plan, self.run
-        envs = plan.trained * plan.num_train + (1 - plan.trained) * (plan.num_eval or 0)
-        return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
 
     def least_memory(self) -> dict[str, int]:
         """Bytes that a run holds at the least, by the settings that ask for them."""

@@ -37,7 +37,7 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str | None = None
-    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, babyai, in LetterWorld letters-sequences,
+    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, in LetterWorld letters-sequences,
     letters-reach-avoid, letters-parity, any file or folder that ATLAS reads, or SET:NAME. If not given, the first of
     the domain that the policies were trained in: hand, or letters-sequences."""
     attempts: int | None = None
@@ -238,7 +238,7 @@ class Build:
     """Draw a set and certify every problem of it: solvable by a plan, not trivial, no two the same."""
 
     name: tyro.conf.Positional[str]
-    """cvar-sequential, cvar-dag, cvar-paper-dag, validation, babyai, letters-sequences, letters-reach-avoid or
+    """cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, letters-sequences, letters-reach-avoid or
     letters-parity."""
     out: Path | None = None
     """Where to write it (.npz); the cache, where `atlas eval` looks for it, if not given."""

@@ -263,7 +263,7 @@ def go(
             """How does the student do on held-out problems, and what does the teacher replay?"""
             started = time.monotonic()
             if due.exam:
-                result.after = exam.rates(moment.state.params, moment.iteration)
+                result.after = exam.rates(moment.state.policy, moment.iteration)
                 moment.record["held_out"] = result.after.plain()
             examined = time.monotonic()
             if due.exam or due.snapshot:
@@ -272,7 +272,7 @@ def go(
                     snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
-                policies.keep(moment.state.params, moment.iteration, moment.steps, moment.seconds)
+                policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -380,14 +380,14 @@ def _begin(
         team.all_gather({"resumed": False, "seconds": 0.0})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         whole = trainer.layout.gather(state)
-        before = exam.rates(whole.params, 0)
+        before = exam.rates(whole.policy, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
         # From here on there is a checkpoint: a run without one has lost it.
         checkpoints.save(0, whole, _about(0.0, 0, before))
         checkpoints.finish()
-        return state, 0.0, before, whole.params
+        return state, 0.0, before, whole.policy
     if start.iteration is None:
         try:
             iteration, state, passed = checkpoints.restore_latest(trainer.shapes)

@@ -213,7 +213,8 @@ class MinigridSurface:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
         from atlas.domains.minigrid.solver.relaxed import relaxed
 
-        return partial(relaxed, locks=max(len(grid.door_places(rooms)) for rooms in settings.rooms))
+        locks = max(len(grid.door_places(rooms)) for rooms in settings.rooms)
+        return partial(relaxed, locks=locks, free_form=settings.walls > 0)
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         from atlas.domains.minigrid.solver.relaxed import relaxed_many
