@@ -10,7 +10,7 @@ from itertools import product
 from typing import Final
 
 from atlas.errors import AtlasError, Reader, TextError, Token, listed
-from atlas.tasks.lexicon import Guard, Lexicon, Match, NounPhrase, Thing, lexicon
+from atlas.tasks.lexicon import REACH, Guard, Lexicon, Match, NounPhrase, Thing, lexicon
 from atlas.tasks.phrases import Words, both
 from atlas.vocabulary import Vocabulary
 
@@ -70,9 +70,9 @@ _REFUSED: Final = {
         "a task cannot say how fast or how; LTLf has X for the very next moment"
     ),
     "enter enters entering leave cross through exit": (
-        "a task knows what is ahead, in hand or side by side, not where the agent is"
+        "a task cannot speak of ways in and out"
     ),
-    "same matching corresponding its their": "a task cannot compare things: name the colour",
+    "same matching corresponding its their": "a task cannot compare things: name what is meant",
     "them those these": "it is not clear which things are meant: name them",
     "nearest closest closer nearer farthest furthest whichever": "a task knows things by their kind, not by distance",
     "infinitely forever often repeatedly": "a task ends: say how many times, as in 'twice'",
@@ -312,8 +312,8 @@ class CommandReader(Reader):
         slots = self.lexicon.by_first.get("{}", [])
         found = list(self.lexicon.matches(self.tokens, place, slots, skip=0))
         phrase = self.noun_phrase(place)
-        if phrase is not None and phrase.pronoun == "it" and "go to {}" in self.lexicon.meanings:
-            resolved = self.resolve(("go", "to", "{}"), [phrase])
+        if phrase is not None and phrase.pronoun == "it" and REACH in self.lexicon.meanings:
+            resolved = self.resolve(tuple(REACH.split()), [phrase])
             phrase = resolved[0] if resolved else None
         if phrase is None:
             return found
@@ -323,9 +323,9 @@ class CommandReader(Reader):
         if at == phrase.stop:
             return found
         adjective = self.lexicon.adjective(self.tokens[at].text)
-        if adjective and not adjective[1] and "go to {}" in self.lexicon.meanings:
+        if adjective and not adjective[1] and REACH in self.lexicon.meanings:
             things = tuple(t._replace(attributes=t.attributes | {adjective[0]}) for t in phrase.things)
-            found.append((("go", "to", "{}"), [replace(phrase, things=things)], at + 1))
+            found.append((tuple(REACH.split()), [replace(phrase, things=things)], at + 1))
         for pattern in self.lexicon.by_first.get(self.tokens[at].text, []):
             rest = [word for word in pattern[1:] if word != "{}"]
             if pattern.count("{}") == 1 and [t.text for t in self.tokens[at + 1 : at + 1 + len(rest)]] == rest:
@@ -349,8 +349,8 @@ class CommandReader(Reader):
 
     def bare_thing(self, place: int) -> list[Match]:
         """`the red ball, then …`: a thing without any verb is gone to."""
-        pattern, phrase = ("go", "to", "{}"), self.noun_phrase(place)
-        if self.last is not None or phrase is None or " ".join(pattern) not in self.lexicon.meanings or phrase.pronoun:
+        pattern, phrase = tuple(REACH.split()), self.noun_phrase(place)
+        if self.last is not None or phrase is None or REACH not in self.lexicon.meanings or phrase.pronoun:
             return []
         return [(pattern, [phrase], phrase.stop)]
 

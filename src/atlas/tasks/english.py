@@ -46,7 +46,7 @@ from atlas.errors import AtlasError, LevelNeededError, TaskWarning, Token, liste
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
 from atlas.tasks.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
-from atlas.tasks.lexicon import ALL, NONE, NUMBERS, SEVERAL, Guard, Thing
+from atlas.tasks.lexicon import ALL, BRING, HOLD, NONE, NUMBERS, PUT, REACH, SEVERAL, Guard, Thing
 from atlas.tasks.machine import ACCEPT, NO_CALL, REJECT, Edge, Task, flat_task, hierarchy, machine
 from atlas.tasks.phrases import (
     Again,
@@ -471,9 +471,7 @@ class _Parser(CommandReader):
         if takes_noun and self.noun_phrase(self.place) and not self.verbs(self.place):
             phrase = self.noun_phrase(self.place)
             assert phrase is not None
-            patterns = [
-                p for p in ("touch {}", *self.lexicon.meanings) if p in self.lexicon.meanings and p.count("{}") == 1
-            ]
+            patterns = [p for p in (REACH, *self.lexicon.meanings) if p in self.lexicon.meanings and p.count("{}") == 1]
             for pattern in patterns:
                 resolved = self.resolve(tuple(pattern.split()), [phrase])
                 command = self.meaning(tuple(pattern.split()), resolved) if resolved else None
@@ -550,12 +548,12 @@ class _Parser(CommandReader):
     def holding(self) -> Guard:
         """`the key` behind `with`: what is held then."""
         phrase = self.noun_phrase(self.place)
-        if phrase is None or "have {}" not in self.lexicon.meanings:
-            self.fail("'with' needs something to hold, as in 'with the key'")
-        resolved = self.resolve(("have", "{}"), [phrase])
-        command = self.meaning(("have", "{}"), resolved) if resolved else None
+        if phrase is None or HOLD not in self.lexicon.meanings:
+            self.fail("'with' needs something to hold, as in 'with the …'")
+        resolved = self.resolve(tuple(HOLD.split()), [phrase])
+        command = self.meaning(tuple(HOLD.split()), resolved) if resolved else None
         if command is None:
-            self.complain_about(("have", "{}"), [phrase], phrase.stop)
+            self.complain_about(tuple(HOLD.split()), [phrase], phrase.stop)
             raise AssertionError
         self.place = phrase.stop
         self.mentioned.append(list(command.phrases))
@@ -645,10 +643,10 @@ class _Parser(CommandReader):
         if self.peek() in (".", ";", ""):
             return
         if self.peek() == "next" and self.peek(1) == "to":
-            self.fail("'next to' cannot tell which one is meant: a task knows things by their kind and colour only")
+            self.fail("'next to' cannot tell which one is meant: a task knows things by what they are")
         if self.ahead(_ANY_ORDER):
             self.fail("'in any order' and 'then' do not go together: write 'and' between the parts")
-        if self.verbs(self.place) and self.peek() not in ("open",):
+        if self.verbs(self.place) and self.peek() not in self.lexicon.attributes:
             self.fail(f"a word such as 'then', 'and' or 'or' is needed before '{self.peek()}'")
         why = WHY.get(self.peek())
         self.fail(
@@ -687,7 +685,7 @@ class _Parser(CommandReader):
                 guard = self.condition()
             elif self.skip("with") or self.skip("using"):
                 guard = self.holding()
-            elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
+            elif self.peek() in self.lexicon.holding and self.verbs(self.place):
                 guard = self.condition()
             elif self.peek() == "without" and (opened := self.banned_at()):
                 self.ban(opened)
@@ -857,7 +855,7 @@ class _Parser(CommandReader):
         """`open the door, but not before you have the key`, from behind `not`."""
         last = parts[-1] if parts else None
         if self.last is None or not isinstance(last, Moment):
-            self.fail("it is not clear what may not happen: say it again, as in 'but never open a door before …'")
+            self.fail("it is not clear what may not happen: say it again, as in 'but never … before …'")
         self.limits([replace(self.last, groups=(last.guard,), stop=False)])
 
     def together(self, phrase: Phrase) -> Phrase:
@@ -1095,8 +1093,8 @@ class _Parser(CommandReader):
 
     def unless(self, phrase: Phrase, condition: Guard) -> Phrase:
         self.note(
-            "'unless' is read as 'or': it is done as well when that holds; for a ban write 'without', as in 'go to a "
-            "ball without …'"
+            "'unless' is read as 'or': it is done as well when that holds; for a ban write 'without', as in '… "
+            "without …'"
         )
         if isinstance(phrase, Moment):
             return Moment(tuple(dict.fromkeys(phrase.guard + condition)))
@@ -1305,9 +1303,9 @@ class _Parser(CommandReader):
         command = self.neither() or self.command()
         self.made_sure = False
         phrase = self.goal(command)
-        brings = self.lexicon.meanings[" ".join(command.pattern)] == self.lexicon.meanings.get("bring {} to {}")
-        if brings and "put {} next to {}" in self.lexicon.meanings:
-            other = self.meaning(("put", "{}", "next", "to", "{}"), command.phrases)
+        brings = self.lexicon.meanings[" ".join(command.pattern)] == self.lexicon.meanings.get(BRING)
+        if brings and PUT in self.lexicon.meanings:
+            other = self.meaning(tuple(PUT.split()), command.phrases)
             if other is not None:
                 said = " ".join(command.pattern).replace("{}", "…")
                 self.note(
@@ -1352,7 +1350,7 @@ class _Parser(CommandReader):
                 self.place += 1
                 phrase = self.during(phrase, negation(self.holding()))
                 self.note("'without' and a thing is read as not having it then; to keep off it write 'avoid'")
-            elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
+            elif self.peek() in self.lexicon.holding and self.verbs(self.place):
                 phrase = self.during(phrase, self.condition())
             else:
                 return phrase
@@ -1360,7 +1358,7 @@ class _Parser(CommandReader):
     def without_thing(self) -> bool:
         """Whether `without a key` comes next, which does not say what may not be done."""
         bare = self.peek() == "without" and self.noun_phrase(self.place + 1) is not None
-        return bare and not self.verbs(self.place + 1) and "have {}" in self.lexicon.meanings
+        return bare and not self.verbs(self.place + 1) and HOLD in self.lexicon.meanings
 
     def kept(self) -> Phrase | None:
         """`keep holding a key (until …)`, `always hold a key`."""

@@ -2,7 +2,8 @@
 
 A domain says which commands it knows (`Vocabulary.commands`), what else its verbs are called (`Vocabulary.verbs`) and
 what its words are (`nouns`, `attributes`, `synonyms`). Verbs are patterns, `put {} next to {}`; USUAL_VERBS gives every
-domain that knows the verb on the right those on the left.
+domain that knows the verb on the right those on the left: one that says `verbs={"go to {}": "stand on {}"}` is also
+told to visit, reach and walk to things. No word of a domain stands here or in the grammar.
 """
 
 import functools
@@ -18,6 +19,13 @@ Cube = tuple[int, ...]
 Guard = tuple[Cube, ...]
 """Something that holds at one moment: a disjunction of conjunctions of literals."""
 
+REACH: Final = "go to {}"
+"""The verb of a thing that is named without one, and of things to avoid."""
+HOLD: Final = "have {}"
+"""The verb behind `with the …` and `without the …`."""
+BRING: Final = "bring {} to {}"
+PUT: Final = "put {} next to {}"
+"""What `bring` might have meant."""
 _NEAR: Final = ("next to", "beside", "near", "by", "close to", "right next to")
 _TO: Final = ("over to ", "all the way to ", "to ")
 
@@ -42,7 +50,7 @@ USUAL_VERBS: Final[dict[str, str]] = {
             """
         )
         + [f"{verb} {near} {{}}" for verb in ("stand", "go", "be", "get", "stay", "move", "come") for near in _NEAR],
-        "go to {}",
+        REACH,
     ),
     **dict.fromkeys(
         _patterns(
@@ -66,9 +74,6 @@ USUAL_VERBS: Final[dict[str, str]] = {
         "drop {}",
     ),
     "drop {}": "stop pick up {}",
-    "open up {}": "open {}",
-    "unlock {}": "open {}",
-    "shut {}": "close {}",
     **{
         f"{verb} {{}} {near} {{}}": "put {} next to {}"
         for verb in ("put", "place", "set", "move", "drop", "leave", "bring", "put down", "position", "lay", "get", "want")
@@ -80,8 +85,6 @@ USUAL_VERBS: Final[dict[str, str]] = {
         "bring {} to {}",
     ),
     "bring {} to {}": "go to {1} & pick up {0}",
-    "use {} to open {}": "open {1} & pick up {0}",
-    "use {} to unlock {}": "open {1} & pick up {0}",
     "{} is next to {}": "put {} next to {}",
     "{} is beside {}": "put {} next to {}",
     "{} is ahead": "go to {}",
@@ -245,6 +248,8 @@ class Lexicon:
                 self.by_first.setdefault(form, []).append(words)
             if words[0] != "{}":
                 self.gerunds.add(gerund(words[0]))
+        self.holding = {gerund(verb) for verb in ("carry", "hold", "have") if f"{verb} {{}}" in self.meanings}
+        """What may stand for `with`."""
         self.ending = {pattern for pattern, parts in self.meanings.items() if any(part.stop for part in parts)}
         """Patterns that ask for the end of something, as `drop {}` does."""
         self.verbs = {pattern.split()[0] for pattern in self.meanings} - {"{}"}
@@ -392,7 +397,7 @@ class Lexicon:
                 another, place = count == 1, place + 1
             elif word == "couple" and at(place + 1) == "of":
                 count, place = 2, place + 2
-            elif word in ARTICLES:
+            elif word in ARTICLES and (word not in self.nouns or self._starts_noun(at(place + 1))):
                 place += 1
             elif (word in NUMBERS or (word.isdigit() and len(word) < 7)) and (
                 word != "one" or self._starts_noun(at(place + 1))
