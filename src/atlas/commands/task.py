@@ -34,6 +34,8 @@ class Args:
     """A task in words, a formula, a file, or - to read words from the standard input."""
     ltlf: bool = False
     """Read the words as an LTLf formula."""
+    level: Annotated[str | None, tyro.conf.arg(metavar="PROBLEM")] = None
+    """The problem or level whose things `all` and `every` speak of."""
     explain: bool = False
     """Print the task in English."""
     check: bool = False
@@ -150,7 +152,7 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Reading":
     path = Path(args.task)
     if args.task == "-":
         try:
-            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args.ltlf, vocabulary)
+            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args, vocabulary)
         except UnicodeDecodeError:
             raise AtlasError("the standard input is no text in UTF-8") from None
     try:
@@ -160,7 +162,7 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Reading":
     if not is_file:
         if path.suffix in (*TEXT_SUFFIXES, ".yaml", ".yml") and " " not in args.task:
             raise AtlasError(f"{path} does not exist")
-        return _from_words(args.task, args.ltlf, vocabulary)
+        return _from_words(args.task, args, vocabulary)
     if path.suffix not in TEXT_SUFFIXES:
         from atlas.runs.problem_files import load_task
 
@@ -171,17 +173,24 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Reading":
     text = read_text(path)
     if path.suffix in (".hoa", ".dot"):
         return Reading((from_hoa if path.suffix == ".hoa" else from_dot)(text, vocabulary), None, ())
-    return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
+    return _from_words(text, args, vocabulary, is_ltlf=path.suffix == ".ltlf")
 
 
-def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Reading":
+def _from_words(text: str, args: Args, vocabulary: "Vocabulary", is_ltlf: bool = False) -> "Reading":
     from atlas.tasks.english import Reading, read
     from atlas.tasks.ltlf import ltlf, parse
 
-    if is_ltlf:
+    if is_ltlf or args.ltlf:
         return Reading(ltlf(text, vocabulary), None, ())
+    things = None
+    if args.level is not None:
+        from atlas.domains import surface_for
+        from atlas.runs.problem_files import choose
+
+        chosen = choose(args.level)
+        things = surface_for(chosen).things(getattr(chosen, "level", chosen))
     try:
-        return read(text, vocabulary)
+        return read(text, vocabulary, things)
     except AtlasError as error:
         try:
             parse(text, vocabulary)
