@@ -139,7 +139,7 @@ def play_command(argv: list[str]) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
     if args.file is None and args.task is None:
-        raise AtlasError("name a PROBLEM to play, or say what to do: `atlas play --task \"pick up a red key\"`")
+        raise AtlasError('name a PROBLEM to play, or say what to do: `atlas play --task "pick up a red key"`')
     _require_task(args.file, args.task, args.rooms, args.name, args.index)
     require_seed(args.seed)
     from atlas.domains import default_settings

@@ -164,12 +164,18 @@ def examples(task: Task, vocabulary: Vocabulary) -> tuple[list[list[Label]], lis
 
     first = done[0]
     similar = [label for label in (_similar(label, vocabulary) for label in first[-1:]) if label]
-    for before in [*([label] for label in similar), *([wait] * n for wait in waits if wait is not None for n in (1, 2))]:
+    for before in [
+        *([label] for label in similar),
+        *([wait] * n for wait in waits if wait is not None for n in (1, 2)),
+    ]:
         longer = [*before, *first]
         if len(done) < 3 and outcomes(longer) == [RUNNING] * (len(longer) - 1) + [ACCEPTED]:
             done.append(longer)
     misses = [[*first[:-1], label] for label in similar]
-    for other in (*misses, *(t for d in done for t in (d[::-1], d[:-1], [*d[:-1], frozenset[int]()], [frozenset[int]()]))):
+    for other in (
+        *misses,
+        *(t for d in done for t in (d[::-1], d[:-1], [*d[:-1], frozenset[int]()], [frozenset[int]()])),
+    ):
         if len(undone) < 2 and outcomes(other)[-1:] == [RUNNING] and other not in undone:
             undone.append(other)
     return done, undone

@@ -39,11 +39,17 @@ AUXILIARIES: Final = phrases(
     """
 )
 PERFECT: Final = phrases("have; has; had; are; is; am; was; were; been; be; having; being; already; ever")
-_NOT: Final = "do does did is are must should shall have has had was were would could need".split()
+_NOT: Final = (
+    *("do", "does", "did", "is", "are", "was", "were", "have", "has", "had"),
+    *("must", "should", "shall", "would", "could", "need"),
+)
 _CONTRACTED: Final = {
     **{f"{word}n{mark}t": f"{word} not" for word in _NOT for mark in ("'", "")},
-    **{f"{who}{end}": f"{who} {word}" for who in ("you", "i", "we", "they") for end, word in
-       (("'re", "are"), ("'ve", "have"), ("'d", "would"), ("'ll", "will"))},
+    **{
+        f"{who}{end}": f"{who} {word}"
+        for who in ("you", "i", "we", "they")
+        for end, word in (("'re", "are"), ("'ve", "have"), ("'d", "would"), ("'ll", "will"))
+    },
     **dict.fromkeys(("can't", "cannot", "cant"), "can not"),
     **dict.fromkeys(("won't", "wont"), "will not"),
     "youre": "you are",
@@ -59,7 +65,9 @@ _CONTRACTED: Final = {
     "&": "and",
 }
 """Other words that end in `'s` are read with `is`."""
-MODALS: Final = phrases("must; should; shall; has to; have to; needs to; need to; is to; are to; ought to; may; can; will")
+MODALS: Final = phrases(
+    "must; should; shall; has to; have to; needs to; need to; is to; are to; ought to; may; can; will"
+)
 _BE: Final = phrases("be; get; end up; stay; remain")
 _REFUSED: Final = {
     "see sees seeing look spot notice": "what is far away cannot be asked for; say 'go to' or 'face'",
@@ -69,9 +77,7 @@ _REFUSED: Final = {
     "quickly slowly fast immediately directly instantly carefully straight soon": (
         "a task cannot say how fast or how; LTLf has X for the very next moment"
     ),
-    "enter enters entering leave cross through exit": (
-        "a task cannot speak of ways in and out"
-    ),
+    "enter enters entering leave cross through exit": ("a task cannot speak of ways in and out"),
     "same matching corresponding its their": "a task cannot compare things: name what is meant",
     "them those these": "it is not clear which things are meant: name them",
     "nearest closest closer nearer farthest furthest whichever": "a task knows things by their kind, not by distance",
@@ -147,7 +153,7 @@ class CommandReader(Reader):
             phrase = self.lexicon.noun_phrase(self.tokens, place)
             at = phrase.stop if phrase is not None else place
             self.place = at
-            modal = self.ahead(MODALS) if phrase is not None and not phrase.pronoun == "it" else 0
+            modal = self.ahead(MODALS) if phrase is not None and phrase.pronoun != "it" else 0
             self.place += modal
             denied = self.peek() in ("not", "never") and modal > 0
             self.place += denied + (self.peek(int(denied)) == "ever")

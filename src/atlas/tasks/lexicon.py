@@ -58,10 +58,10 @@ USUAL_VERBS: Final[dict[str, str]] = {
             pick {} up; take {}; grab {}; get {}; fetch {}; get me {}; fetch me {}; collect {}; carry {}; hold {};
             lift {}; lift {} up; retrieve {}; have {}; have got {}; obtain {}; acquire {}; possess {};
             find and pick up {}; get hold of {}; hold on to {}; hold onto {}; keep hold of {}; bring {}; bring me {};
-            want {}; need {}; grab me {}; hand me {}; pick me up {}; snatch {}; keep {} in your hand; keep {} in your hands;
-            have {} in your hand; have {} in your hands; hold {} in your hand; hold {} in your hands
+            want {}; need {}; grab me {}; hand me {}; pick me up {}; snatch {}
             """
-        ),
+        )
+        + [f"{verb} {{}} in your {hand}" for verb in ("keep", "have", "hold") for hand in ("hand", "hands")],
         "pick up {}",
     ),
     **dict.fromkeys(
@@ -76,7 +76,20 @@ USUAL_VERBS: Final[dict[str, str]] = {
     "drop {}": "stop pick up {}",
     **{
         f"{verb} {{}} {near} {{}}": "put {} next to {}"
-        for verb in ("put", "place", "set", "move", "drop", "leave", "bring", "put down", "position", "lay", "get", "want")
+        for verb in (
+            "put",
+            "place",
+            "set",
+            "move",
+            "drop",
+            "leave",
+            "bring",
+            "put down",
+            "position",
+            "lay",
+            "get",
+            "want",
+        )
         for near in _NEAR
         if (verb, near) != ("put", "next to")
     },
