@@ -40,17 +40,16 @@ ENDS: Final = {"finish": ACCEPTED, "return": ACCEPTED, "fail": REJECTED}
 FILLERS: Final = phrases(
     """
     please; kindly; just; simply; now; ok; okay; hey; hi; hello; well; so; also; too; as well; robot ,; agent ,;
-    hey robot; hey robot ,; thanks; thank you; for me; eventually; at some point; at some time; sometime; in the end ,;
-    i want you to; i would like you to; i need you to; we want you to; can you; could you; would you; will you; let us;
-    hey there; hi there; hello there; would you mind; do you mind; could you possibly; can you possibly; possibly;
-    be so kind as to; would you be so kind as to; i would love you to; i would love for you to; whatever you do;
-    whatever happens; go ahead and; it would be great if you could; it would be nice if you could;
-    all you have to do is; do not forget to; never forget to; um; uh; erm; i think; task :; goal :; mission :; your task :; your goal :;
-    your mission :; your job :; all you need to do is; what you have to do is; what i want you to do is;
-    the idea is to;
-    your task is to; your goal is to; your mission is to; your job is to; the task is to; the goal is to; the aim is to;
-    the mission is to; it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to;
-    go and
+    hey robot; hey robot ,; thanks; thank you; for me; eventually; at some point; at some time; sometime;
+    in the end ,; i want you to; i would like you to; i need you to; we want you to; can you; could you; would you;
+    will you; let us; hey there; hi there; hello there; would you mind; do you mind; could you possibly;
+    can you possibly; possibly; be so kind as to; would you be so kind as to; i would love you to;
+    i would love for you to; whatever you do; whatever happens; go ahead and; it would be great if you could;
+    it would be nice if you could; all you have to do is; do not forget to; never forget to; um; uh; erm; i think;
+    task :; goal :; mission :; your task :; your goal :; your mission :; your job :; all you need to do is;
+    what you have to do is; what i want you to do is; the idea is to; your task is to; your goal is to;
+    your mission is to; your job is to; the task is to; the goal is to; the aim is to; the mission is to;
+    it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to; go and
     """
 )
 """Words that change no meaning at the beginning of a clause."""
