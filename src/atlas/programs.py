@@ -20,6 +20,7 @@ import numpy as np
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
+from atlas import plugins
 from atlas.runs.store import cache_folder, remember_compiled, write_whole
 from atlas.struct import Struct
 
@@ -48,7 +49,7 @@ class Program:
         self._ready: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        if not _kept:
+        if not _kept or plugins.names("domains"):  # the code of other packages is not part of the name
             return self.jitted(*arguments)
         leaves, tree = jax.tree.flatten(arguments)
         shapes = tuple((np.shape(leaf), str(jax.dtypes.result_type(leaf))) for leaf in leaves)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN, drawn, subject
 from atlas.commands.outputs import require_film, require_positive
 from atlas.errors import AtlasError
 from atlas.settings import STEP_LIMIT, require_seed
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class TraceArgs:
     """Replay a list of actions in a problem, or in a level without a task, and tell every moment.
 
-    Actions are 0 forward, 1 right, 2 left (turns), 3 pick_up, 4 put_down, 5 toggle. The first line is the start, after
+    In Minigrid actions are 0 forward, 1 right, 2 left (turns), 3 pick_up, 4 put_down, 5 toggle, in LetterWorld 0 up, 1
+    right, 2 down, 3 left. The first line is the start, after
     the task has seen the first label. Nothing follows the end of an episode.
     """
 
@@ -111,11 +113,15 @@ if TYPE_CHECKING:
 class PlayArgs:
     """Play a problem, or walk through a level without a task, with the keyboard.
 
-    Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits.
+    Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits. In
+    LetterWorld the arrows walk.
     """
 
     file: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PROBLEM")] = None
-    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem. If
+    not given, one is drawn."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Of a problem that is drawn: minigrid (if not given) or letterworld."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -125,7 +131,7 @@ class PlayArgs:
     rooms: int | None = None
     """Rooms of the level that is drawn."""
     seed: int = 0
-    """Another seed draws another level."""
+    """Another seed draws another problem, or another level for the task."""
 
 
 ARROWS: Final = {"A": "up", "B": "down", "C": "right", "D": "left"}
@@ -138,20 +144,22 @@ def play_command(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, args=argv, prog="atlas play")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
-    if args.file is None and args.task is None:
-        raise AtlasError('name a PROBLEM to play, or say what to do: `atlas play --task "pick up a red key"`')
     _require_task(args.file, args.task, args.rooms, args.name, args.index)
     require_seed(args.seed)
-    from atlas.domains import default_settings
+    from atlas.domains import known_domain, settings_class
     from atlas.programs import keep_programs
     from atlas.runs.display import bar
-    from atlas.runs.problem_files import choose
 
     keep_programs()
-    given = choose(args.file, args.name, args.index) if args.file is not None else None
+    given = (
+        None
+        if args.file is None and args.task is not None
+        else subject(args.file, args.name, args.index, args.domain, args.seed)
+    )
     if args.task is not None:
         with bar("looking for a level"):
-            asked = _ask(args.task, given, default_settings(), args.rooms, args.seed, STEP_LIMIT)
+            settings = settings_class(known_domain(args.domain))()
+            asked = _ask(args.task, given, settings, args.rooms, args.seed, STEP_LIMIT)
         print(*_told(asked), sep="\n")
         given = asked.problem
     game = Game(given)
@@ -236,9 +244,8 @@ class Game:
         from atlas.show.episode import most_specific
 
         surface, level = self.episode.surface, self.episode.level
-        panel = Group(
-            "view", surface.terminal_view(self.episode.view), "", "carrying", surface.holding(level) or "nothing"
-        )
+        hands = ("", "carrying", surface.holding(level) or "nothing") if surface.carries else ()
+        panel = Group("view", surface.terminal_view(self.episode.view), *hands)
         sides = Table.grid(padding=(0, 3))
         sides.add_row(surface.terminal(level), panel)
         label = "  ".join(most_specific(self.episode.record.label, self.episode.domain.vocabulary)) or "nothing"
@@ -348,6 +355,8 @@ class WatchArgs:
     problem: tyro.conf.Positional[str | None] = None
     """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or hand-designed problem. If not
     given, one of the run's own held-out problems, another for each seed."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Draw a new problem of this domain, which must be the run's, instead of a held-out one."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -379,6 +388,9 @@ def watch_command(argv: list[str]) -> int:
     require_seed(args.seed)
     require_film(args.film)
     _require_task(args.problem, args.task, args.rooms, args.name, args.index)
+    if args.domain is not None and (args.problem is not None or args.task is not None):
+        source = "the run" if args.problem is None else args.problem
+        raise AtlasError(f"--domain is for a problem that is drawn: {source} says itself of which domain it is")
     from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
@@ -397,7 +409,8 @@ def watch_command(argv: list[str]) -> int:
         elif args.problem:
             problem = choose_problem(args.problem, args.name, args.index)
         else:
-            problem = _held_out(policy.run, args.seed)
+            problem = drawn(args.domain, args.seed) if args.domain is not None else _held_out(policy.run, args.seed)
+        policy.require_domain([problem])
         playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Screen()
@@ -490,10 +503,11 @@ def _thoughts(scene: "Scene") -> "list[Text]":
 
     from atlas.domains import surface_for
 
-    held = surface_for(scene.level).format_level(scene.level).get("carrying", "nothing")
-    hands = f"carrying  {held}"
+    surface = surface_for(scene.level)
+    held = surface.format_level(scene.level).get("carrying", "nothing")
+    hands = [f"carrying  {held}"] if surface.carries else []
     if scene.choice is None:
-        return [Text(hands), Text(), Text("the end", style="bold")]
+        return [*map(Text, hands), Text(), Text("the end", style="bold")]
     lines = []
     for number, (name, share) in enumerate(zip(scene.actions, scene.choice.probabilities, strict=True)):
         taken = number == scene.choice.action
@@ -503,7 +517,7 @@ def _thoughts(scene: "Scene") -> "list[Text]":
     value = (
         [] if scene.choice.value is None else [Text(f"  expects a return of {round(scene.choice.value, 2) + 0.0:.2f}")]
     )
-    return [*lines, Text(), *value, Text(f"  {hands}")]
+    return [*lines, Text(), *value, *(Text(f"  {words}") for words in hands)]
 
 
 def _redraw(console: "Console", content: "RenderableType") -> None:

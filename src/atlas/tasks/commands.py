@@ -229,7 +229,7 @@ class CommandReader(Reader):
                     marks[token.start - start : token.end - start] = "^" * (token.end - token.start)
                 lines += [f"    {line}", "    " + "".join(marks).rstrip()]
             start += len(line) + 1
-        raise TextError("\n".join([sentence, *lines]))
+        raise TextError("\n".join([sentence, *lines]), [(token.start, token.end) for token in tokens])
 
     def skip_any(self, phrases: Phrases) -> bool:
         """Step over the longest of several phrases that comes next."""

@@ -131,7 +131,8 @@ def _to_short(task: Task, vocabulary: Vocabulary) -> dict[str, Any] | None:
 # Explicit transitions
 
 
-def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
+def draft(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
+    """The machines of explicit transitions, whether or not they can ever accept: what is drawn while it is made."""
     machines = _mapping(value["transitions"], "transitions")
     if not machines:
         _fail("transitions", "at least one transition is needed")
@@ -150,12 +151,17 @@ def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
                 _fail(places[name], f"{machine_name(edge.call)} is called, but not described")
     if len(numbers) == 1 and all(edge.call == NO_CALL for edge in lists[root]):
         lists, root = [lists[root]], 0
-    task = hierarchy([machine(edges) for edges in lists], root)
-    if root not in task.can_accept:
-        needed = [m for m in (*task.called, root) if not task.machines[m].can_accept(numbers)]
+    return hierarchy([machine(edges) for edges in lists], root)
+
+
+def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
+    task = draft(value, vocabulary)
+    numbers = {m for m, one in enumerate(task.machines) if one.edges or m in task.called}
+    if task.root not in task.can_accept:
+        needed = [m for m in (*task.called, task.root) if not task.machines[m].can_accept(numbers)]
         name = "" if task.is_flat else f"{machine_name(min(needed))}: "
         raise AtlasError(f"{name}no path leads from u0 to uA, so the task could never be accepted")
-    for number in sorted(numbers.keys() - task.can_accept) if not task.is_flat else ():
+    for number in sorted(numbers - task.can_accept) if not task.is_flat else ():
         sentence = f"{machine_name(number)}: no path leads from u0 to uA, so a call of it never returns"
         warnings.warn(sentence, TaskWarning, stacklevel=3)
     for finding in check(task, vocabulary):

@@ -411,7 +411,7 @@ class Lexicon:
             elif word == "couple" and at(place + 1) == "of":
                 count, place = 2, place + 2
             elif word in ARTICLES and (word not in self.nouns or self._starts_noun(at(place + 1))):
-                place += 1
+                place += 1  # a letter that is called `a` is no article, unless a noun follows
             elif (word in NUMBERS or (word.isdigit() and len(word) < 7)) and (
                 word != "one" or self._starts_noun(at(place + 1))
             ):
