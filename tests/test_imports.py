@@ -102,6 +102,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 JAXLESS = {
     "vocabulary", "errors", "pictured", "show/canvas", "domains/minigrid/alphabet",
     *(f"tasks/{name}" for name in ("machine", "automata", "english", "explain", "ltlf", "formats", "check", "draw")),
+    *(f"tasks/{name}" for name in ("lexicon", "commands", "phrases", "sentences", "steps")),
 }  # fmt: skip
 """What people do with tasks: modules that need no JAX, and import none that does."""
 
