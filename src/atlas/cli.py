@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
     "sample": ("problems", "draw problems or levels, and show or write them"),
     "show": ("problems", "look at a problem, a level or a set"),
+    "studio": ("studio", "draw levels, say tasks, prove, play and watch, in a browser"),
     "edit": ("edit", "change a problem as teachers do, and see it before and after"),
     "task": ("task", "read a task in English, LTLf or from a file; explain, draw, check or convert it"),
     "trace": ("episodes", "replay actions in a problem and tell every moment"),
@@ -155,6 +156,6 @@ def _help() -> str:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    import atlas
 
-    return f"atlas {version('atlas-ued')}"
+    return f"atlas {atlas.__version__}"

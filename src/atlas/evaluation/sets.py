@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from atlas.config import Config
-from atlas.domains import DOMAINS, find, surface_of
+from atlas.domains import DOMAINS, find, known_domain, surface_of
 from atlas.errors import AtlasError, nearest
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
 from atlas.settings import STEP_LIMIT
@@ -223,9 +223,18 @@ class Built:
     """One for each problem, or none at all."""
 
 
-def named_sets() -> dict[str, Collection | Recipe]:
-    """All sets that have a name, of all domains."""
-    return {one.name: one for row in DOMAINS.values() if row.sets for one in find(row.sets)}
+def named_sets(domain: str | None = None) -> dict[str, Collection | Recipe]:
+    """All sets that have a name, of all domains or of one."""
+    rows = DOMAINS.values() if domain is None else [DOMAINS[known_domain(domain)]]
+    return {one.name: one for row in rows if row.sets for one in find(row.sets)}
+
+
+def first_set(domain: str) -> str:
+    """The set that policies of a domain are put to where none is named."""
+    known = named_sets(domain)
+    if not known:
+        raise AtlasError(f"{domain} has no sets with a name: say with --problems what to play")
+    return next(iter(known))
 
 
 def recipes() -> dict[str, Recipe]:

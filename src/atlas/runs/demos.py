@@ -27,10 +27,10 @@ from jaxtyping import Int32, UInt8
 from atlas.config import Config
 from atlas.domains import default_name, domain_of, name_for, settings_class, surface_for, surface_of
 from atlas.errors import AtlasError, extra, nearest
-from atlas.evaluation.replay import Transitions, accepted_after, transitions
 from atlas.evaluation.sets import fingerprint, named_sets, one_by_one, open_set
 from atlas.presets import config_of, presets
 from atlas.problems import stack
+from atlas.proofs import Transitions, accepted_after, transitions
 from atlas.runs.folder import RunFolder
 from atlas.runs.store import (
     DEMONSTRATIONS,

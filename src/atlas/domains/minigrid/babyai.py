@@ -19,8 +19,8 @@ from atlas.domains.minigrid import grid, text
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.errors import AtlasError, LevelTextError, extra
-from atlas.evaluation.replay import accepted_after
 from atlas.evaluation.sets import Plan, Progress, Recipe
+from atlas.proofs import accepted_after
 from atlas.settings import STEP_LIMIT
 from atlas.struct import static
 from atlas.tasks.machine import TaskSize

@@ -6,55 +6,21 @@ search. What is neither within the budget is *unknown*. Nothing depends on the c
 """
 
 import functools
-import multiprocessing
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from typing import Final, Literal
-
-import jax
-import numpy as np
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from atlas.domains.minigrid.solver.boards import ProductState, read_scene
 from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bound, why_unsolvable
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
 from atlas.errors import AtlasError
-from atlas.evaluation.replay import accepted
+from atlas.proofs import LOST_AT_ONCE, TRIVIAL, Solution, decide_many
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.packed import unpack
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, REJECTED
 
-Verdict = Literal["solvable", "unsolvable", "unknown"]
 BUDGET: Final = 1500
 """Nodes that are searched before giving up: about a second."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What is known about a problem."""
-
-    verdict: Verdict
-    reason: str
-    """A sentence: what the plan comes to, what is impossible, or what was tried."""
-    plan: tuple[int, ...] | None = None
-    """Actions that solve it."""
-    lower_bound: int | None = None
-    """No plan is shorter than this; None if it was not asked for or there is no plan."""
-    trivial: bool = False
-    """The first label alone completes the task."""
-
-    @property
-    def plan_length(self) -> int | None:
-        """Steps of the plan."""
-        return None if self.plan is None else len(self.plan)
-
-
-MANY: Final = 200
-"""From so many problems on, other processes are worth their start."""
-PIECE: Final = 16
-"""Problems that are handed to another process at a time."""
 
 
 def solve_many(
@@ -70,35 +36,10 @@ def solve_many(
 
     `budget`: nodes that are searched before giving up; `polish`: nodes that are searched for a shorter plan once there
     is one; `bound`: give a lower bound on the steps; `progress` is called with how many of how many are done.
-
-    More than one worker starts other Python processes, so a script must call it under `if __name__ == "__main__"`; 0
-    takes one a core if the problems are many.
+    `workers` as in `decide_many`.
     """
-    workers = workers or ((os.cpu_count() or 1) if len(problems) >= MANY else 1)
     decide = functools.partial(propose, step_limit=step_limit, budget=budget, polish=polish, bound=bound)
-    found: list[Solution] = []
-
-    def collect(solutions: Iterable[Solution]) -> None:
-        for solution in solutions:
-            found.append(solution)
-            progress(len(found), len(problems))
-
-    if workers == 1:
-        collect(map(decide, problems))
-    else:
-        plain = [
-            Problem.unchecked(level=jax.tree.map(np.asarray, problem.level), task=unpack(problem.task))
-            for problem in problems
-        ]
-        # A process that is forked from one in which JAX runs may hang, so they are started afresh.
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            collect(pool.map(decide, plain, chunksize=PIECE))
-    rows = [row for row, solution in enumerate(found) if solution.plan]
-    verdicts = accepted([problems[row] for row in rows], [found[row].plan or () for row in rows], step_limit)
-    for row in np.array(rows, int)[~verdicts]:
-        sentence = "a plan was found that the world does not accept: please report this problem"
-        found[row] = Solution("unknown", sentence)
-    return found
+    return decide_many(decide, problems, step_limit, workers, progress)
 
 
 def propose(
@@ -115,9 +56,9 @@ def propose(
     start = ProductState(agent, direction, 0)
     start = start._replace(u=GuardRegions(scene, task).advance(start))
     if task.outcomes[start.u] == ACCEPTED:
-        return Solution("solvable", "trivial: the first label alone completes the task", (), 0, trivial=True)
+        return TRIVIAL
     if task.outcomes[start.u] == REJECTED:
-        return Solution("unsolvable", "the first label already leads to rejection")
+        return LOST_AT_ONCE
     product = AbstractProduct(scene, task, start)
     if product.distance(start.u, scene) >= LOST:
         return Solution("unsolvable", why_unsolvable(product))

@@ -1,8 +1,16 @@
-"""Plans replayed in the world: the compiled dynamics, the real labels, the task as it was given. For every domain."""
+"""Verdicts with proof: what a solver says of a problem, and plans replayed in the world itself.
+
+A domain's solver decides one problem at a time; here many are decided, in several processes if they are many, and every
+plan is played in the compiled world, with the real labels and the task as it was given.
+"""
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Final
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +23,80 @@ from atlas.problems import stack
 from atlas.programs import Program
 from atlas.struct import Struct
 from atlas.tasks.machine import Task, natural_size
-from atlas.tasks.packed import RewardMachines
+from atlas.tasks.packed import RewardMachines, unpack
 from atlas.types import Problem
 from atlas.world import World, WorldState
 
+Verdict = Literal["solvable", "unsolvable", "unknown"]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What is known about a problem."""
+
+    verdict: Verdict
+    reason: str
+    """A sentence: what the plan comes to, what is impossible, or what was tried."""
+    plan: tuple[int, ...] | None = None
+    """Actions that solve it."""
+    lower_bound: int | None = None
+    """No plan is shorter than this; None if it was not asked for or there is no plan."""
+    trivial: bool = False
+    """The first label alone completes the task."""
+
+    @property
+    def plan_length(self) -> int | None:
+        """Steps of the plan."""
+        return None if self.plan is None else len(self.plan)
+
+
+TRIVIAL: Final = Solution("solvable", "trivial: the first label alone completes the task", (), 0, trivial=True)
+LOST_AT_ONCE: Final = Solution("unsolvable", "the first label already leads to rejection")
+
+MANY: Final = 200
+"""From so many problems on, other processes are worth their start."""
+PIECE: Final = 16
+"""Problems that are handed to another process at a time."""
 CHUNK: Final = 256
 """Plans that are replayed side by side."""
+
+
+def decide_many(
+    decide: Callable[[Problem], Solution],
+    problems: Sequence[Problem],
+    step_limit: int,
+    workers: int,
+    progress: Callable[[int, int], None],
+) -> list[Solution]:
+    """The solution of each problem; a plan that the world does not accept makes it unknown.
+
+    More than one worker starts other Python processes, so a script must call it under `if __name__ == "__main__"`; 0
+    takes one a core if the problems are many. `progress` is called with how many of how many are done.
+    """
+    workers = workers or ((os.cpu_count() or 1) if len(problems) >= MANY else 1)
+    found: list[Solution] = []
+
+    def collect(solutions: Iterable[Solution]) -> None:
+        for solution in solutions:
+            found.append(solution)
+            progress(len(found), len(problems))
+
+    if workers == 1:
+        collect(map(decide, problems))
+    else:
+        plain = [
+            Problem.unchecked(level=jax.tree.map(np.asarray, problem.level), task=unpack(problem.task))
+            for problem in problems
+        ]
+        # A process that is forked from one in which JAX runs may hang, so they are started afresh.
+        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+            collect(pool.map(decide, plain, chunksize=PIECE))
+    rows = [row for row, solution in enumerate(found) if solution.plan]
+    verdicts = accepted([problems[row] for row in rows], [found[row].plan or () for row in rows], step_limit)
+    for row in np.array(rows, int)[~verdicts]:
+        sentence = "a plan was found that the world does not accept: please report this problem"
+        found[row] = Solution("unknown", sentence)
+    return found
 
 
 # Does a plan do what it should
