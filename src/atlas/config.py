@@ -17,6 +17,8 @@ STEP_BYTES: Final = 64
 """Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
+LEAST_SHARE: Final = 8
+"""Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
 TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
 
@@ -157,7 +159,11 @@ class PPOConfig(Settings):
     learning_rate: float = setting(5e-5, above=0.0)
     """Step size of Adam."""
     anneal: bool = False
-    """Let the learning rate fall linearly to zero over the run."""
+    """Let the learning rate fall linearly to zero over the run: over its env steps, or its time if that ends first. A
+    run that is stopped by the clock then depends on the machine."""
+    average: float = setting(0.0, at_least=0.0, at_most=0.9999)
+    """Decay, at each update, of a running average of the parameters, which is then what is examined and kept as the
+    policy; 0: the parameters themselves."""
     adam_eps: float = setting(1e-5, above=0.0)
     """Epsilon of Adam."""
     epochs: int = setting(4, at_least=1)
@@ -180,8 +186,8 @@ class PPOConfig(Settings):
     """Weight of the entropy bonus."""
     max_grad_norm: float = setting(0.5, above=0.0)
     """Gradients are clipped to this norm."""
-    normalise: Literal["minibatch", "never"] = "minibatch"
-    """Normalise advantages in each minibatch, or not at all."""
+    normalise: Literal["minibatch", "running", "never"] = "minibatch"
+    """Normalise advantages in each minibatch, divide them by a running scale, or leave them as they are."""
     truncation: Literal["terminate", "bootstrap"] = "terminate"
     """What a cut episode is worth: nothing more (the authors' way), or the value of the next state."""
 
@@ -279,12 +285,6 @@ class Config(Settings):
         """Env steps of the longer kind of iteration."""
         return max(self.env_steps(1, 0), self.env_steps(1, 1))
 
-    def expected_updates(self) -> int:
-        """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""
-        plan, run = self.plan, self.run
-        envs = plan.trained * plan.num_train + (1 - plan.trained) * (plan.num_eval or 0)
-        return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
-
     def least_memory(self) -> dict[str, int]:
         """Bytes that a run holds at the least, by the settings that ask for them."""
         run, plan = self.run, self.plan
@@ -298,9 +298,23 @@ class Config(Settings):
     def require_even(self, shards: int) -> None:
         """Fail unless so many devices can share the work evenly."""
         words = f"a multiple of the number of devices, {shards}, is needed"
-        for key, number in (
-            ("run.num_envs", self.run.num_envs),
-            ("student.ppo.minibatch_envs", self.student.ppo.minibatch_envs),
-            ("teacher.num_eval", self.plan.num_eval or 0),
-        ):
+        for key, number in self._shared().items():
             require(number % shards == 0, key, number, words)
+
+    def worthwhile_shards(self, cores: int) -> int:
+        """How many devices should share a CPU: one a core, or the next smaller number that divides the work evenly and
+        leaves each enough of a minibatch. Otherwise one, which uses all cores as well as it can."""
+        most = min(cores, self.student.ppo.minibatch_envs // LEAST_SHARE)
+        return max(filter(self.is_shared_by, range(1, most + 1)), default=1)
+
+    def is_shared_by(self, shards: int) -> bool:
+        """Whether so many devices can share the work evenly."""
+        return shards > 0 and not any(number % shards for number in self._shared().values())
+
+    def _shared(self) -> dict[str, int]:
+        """What devices divide among themselves."""
+        return {
+            "run.num_envs": self.run.num_envs,
+            "student.ppo.minibatch_envs": self.student.ppo.minibatch_envs,
+            "teacher.num_eval": self.plan.num_eval or 0,
+        }

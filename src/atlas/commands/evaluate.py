@@ -37,7 +37,7 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str | None = None
-    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, in LetterWorld letters-sequences,
+    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, in LetterWorld letters-sequences,
     letters-reach-avoid, letters-parity, any file or folder that ATLAS reads, or SET:NAME. If not given, the first of
     the domain that the policies were trained in: hand, or letters-sequences."""
     attempts: int | None = None
@@ -135,7 +135,7 @@ def _prepare(args: EvalArgs, policies: "list[Policy]", attempts: int) -> "tuple[
     with bar("proving") as progress:
         chosen = open_set(given, args.skip_bad, progress)
     for policy in policies:
-        policy.require_domain(chosen.problems[0])
+        policy.require_domain(chosen.problems)
     for sentence in chosen.bad:
         print(f"atlas: skipped: {sentence}", file=sys.stderr)
     if args.greedy and args.attempts not in (None, 1):
@@ -238,7 +238,7 @@ class Build:
     """Draw a set and certify every problem of it: solvable by a plan, not trivial, no two the same."""
 
     name: tyro.conf.Positional[str]
-    """cvar-sequential, cvar-dag, cvar-paper-dag, validation, letters-sequences, letters-reach-avoid or
+    """cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, letters-sequences, letters-reach-avoid or
     letters-parity."""
     out: Path | None = None
     """Where to write it (.npz); the cache, where `atlas eval` looks for it, if not given."""
@@ -322,9 +322,14 @@ def _build(args: Build) -> int:
     expected = found == recipe.fingerprint if args.seed == 0 else None
     if args.json:
         report = {"name": args.name, "path": str(path), "problems": recipe.count, "fingerprint": found}
-        print(json.dumps(report | {"seconds": seconds, "as_reported": expected, "drawn": built.settings["drawn"]}))
+        report |= {"seconds": seconds, "as_reported": expected}
+        print(json.dumps(report | {key: told for key, told in built.settings.items() if key != "plan_lengths"}))
     else:
+        from atlas.runs.screen import Screen
+
         print(f"{path}: {recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
+        if told := recipe.report(built.settings):
+            Screen().print(*told, sep="\n")
     return 1 if expected is False else 0
 
 

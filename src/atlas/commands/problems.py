@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -377,8 +378,6 @@ def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
 
 def _spell(plan: Sequence[int], actions: Sequence[str]) -> str:
     """A plan in words, repetitions counted."""
-    from itertools import groupby
-
     runs = [(actions[action].replace("_", " "), len(list(group))) for action, group in groupby(plan)]
     return "\nplan: " + ", ".join(name if times == 1 else f"{name} x{times}" for name, times in runs)
 
@@ -447,15 +446,13 @@ def _print_report(report: dict[str, Any]) -> None:
         ("trivial", "trivial (completed by the first label; counted as solvable)"),
     ):
         if key in report:
-            deviation = report.get(f"{key}_sd")
-            around = "" if deviation is None else f" ± {100 * deviation:.1f}"
-            print(f"  {100 * report[key]:5.1f}{around} %  {words}")
+            print(f"  {_percent(report[key], report.get(f'{key}_sd')):>5} %  {words}")
     if report.get("mean_plan_length") is not None:
         print(f"  plans take {report['mean_plan_length']:.1f} steps on average")
 
 
 def _solve_cells(args: SolveArgs, n: int) -> None:
-    """The paper's table: a row for each length, a column for each number of rooms and band of objects."""
+    """The paper's table: a row for each number of rooms and band of objects, a column for each length."""
     from atlas.api import settings
     from atlas.domains import domain_of
     from atlas.evaluation.solvable import cells_of, shares
@@ -481,28 +478,33 @@ def _solve_cells(args: SolveArgs, n: int) -> None:
 
 
 def _print_cells(report: dict[str, Any], stratum: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console, rows = Console(highlight=False), report["cells"]
-    columns = list(dict.fromkeys((row[stratum], row["objects"]) for row in rows))
+    from atlas.runs.screen import Screen
+
+    console, rows = Screen(), report["cells"]
+    kinds, bands, lengths = (list(dict.fromkeys(row[key] for row in rows)) for key in (stratum, "objects", "length"))
     for name, words in (("relaxed", "the paper's check"), ("proven", "proof")):
         if f"share_{name}" not in rows[0]:
             continue
         table = Table(box=None, pad_edge=False, title=f"solvable by {words}, %", title_justify="left")
-        table.add_column("length", justify="right")
-        for value, band in columns:
-            table.add_column(f"{value} {stratum}" + (f"\n{band}" if band else ""), justify="right", no_wrap=True)
-        for length in dict.fromkeys(row["length"] for row in rows):
-            found = {(row[stratum], row["objects"]): row for row in rows if row["length"] == length}
-            cells = []
-            for column in columns:
-                share, deviation = found[column][f"share_{name}"], found[column][f"share_{name}_sd"]
-                cells.append(f"{100 * share:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}"))
-            table.add_row("any" if length is None else str(length), *cells)
+        table.add_column(stratum, justify="right")
+        if bands != [None]:
+            table.add_column("objects")
+        for length in lengths:
+            table.add_column("any length" if length is None else f"length {length}", justify="right", no_wrap=True)
+        shares = {(row[stratum], row["objects"], row["length"]): row for row in rows}
+        for kind, band in product(kinds, bands):
+            cells = [shares[kind, band, length] for length in lengths]
+            told = [_percent(cell[f"share_{name}"], cell[f"share_{name}_sd"]) for cell in cells]
+            table.add_row(str(kind), *([] if band is None else [band]), *told)
         console.print(table)
     each = f"{report['batches']} batches of {report['sampled']}" if report["batches"] > 1 else str(report["sampled"])
     console.print(f"{each} {report['tasks']} problems a cell, {report['pairing']} pairing, seed {report['seed']}")
+
+
+def _percent(share: float, deviation: float | None) -> str:
+    return f"{100 * share:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
 
 
 # `atlas lint`: look for mistakes in a set of problems.

@@ -84,7 +84,7 @@ def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
             wanted = _substitutes(wanted)
         drawn, strata, shortest = jax.device_get(draw(jax.random.fold_in(jax.random.key(SEED), number)))
         kinds = list(zip(strata.tolist(), np.minimum(shortest, lengths[-1]).tolist(), strict=True))
-        found += certified(drawn, kinds, wanted, prove)
+        found += certified(zip(kinds, one_by_one(drawn), strict=True), wanted, prove)
         if wanted.total() == 0:
             break
     if not found:

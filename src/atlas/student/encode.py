@@ -99,7 +99,9 @@ def encode_view(
     return features.reshape(*lead, -1)
 
 
-def _bits(view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]) -> Float32[Array, "samples rows cols bits"]:
+def cell_bits(
+    view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]
+) -> Float32[Array, "samples rows cols bits"]:
     """Each cell as the one-hot codes of its fields, side by side."""
     parts, shift = [], 0
     for values in reversed(fields):
@@ -119,13 +121,13 @@ def _folded(params: View) -> Floats:
 
 
 def _encode_dense(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
-    bits = _bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
+    bits = cell_bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
     return jax.nn.relu(plus(product(bits, _folded(params), dtype), params.layers[0].bias))
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
     first = params.layers[0].replace(kernel=_folded(params))
-    x = _bits(view, tuple(map(len, params.embeddings)))
+    x = cell_bits(view, tuple(map(len, params.embeddings)))
     for layer in (first, *params.layers[1:]):
         x = jax.nn.relu(dense(layer, _patches(x), dtype))
     return x.reshape(len(view), -1)
