@@ -58,7 +58,9 @@ def test_it_is_evaluated(case, trained, tmp_path):
     held_out, out = str(trained / "held_out.npz"), tmp_path / "eval.json"
     assert main(["eval", str(trained), "--problems", held_out, "--attempts", "2", "--out", str(out)]) == 0
     rows = json.loads(out.read_text())["runs"][0]["problems"]
-    assert {f"{key}_{row[key]}" for row in rows for key in ("rooms", "letters", "cells") if key in row} == CASES[case[0]][1]
+    assert {f"{key}_{row[key]}" for row in rows for key in ("rooms", "letters", "cells") if key in row} == CASES[
+        case[0]
+    ][1]
     assert all(row["plan_length"] >= 1 for row in rows)
 
 
