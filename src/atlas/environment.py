@@ -191,7 +191,7 @@ class Environment:
             previous=state.previous,
         )
 
-    def require_own(self, problem: Problem) -> None:
+    def require_own(self, problem: Any) -> None:
         """Fail with a sentence unless it is a problem, or a batch of them, of this domain."""
         if not hasattr(problem, "level") or not hasattr(problem, "task"):
             raise AtlasError(f"a problem is needed (a task in a level), not {type(problem).__name__}")

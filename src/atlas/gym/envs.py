@@ -178,6 +178,7 @@ class AtlasEnv(gymnasium.Env[dict[str, Any], Any]):
         super().reset(seed=seed)
         chosen = (options or {}).get("problem")
         if chosen is not None:
+            self.game.env.require_own(chosen)
             problem = self.game.env.fit(chosen, self.game.example)
         elif self.game.pool is not None and self.game.given is not None:
             number = int(self.np_random.integers(len(self.game.given)))
