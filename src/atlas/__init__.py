@@ -63,14 +63,16 @@ _PUBLIC: dict[str, str] = {
 __all__ = list(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # else every name would seem to be there
 
-        return version("atlas-ued")
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'atlas' has no attribute '{name}'")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("atlas-ued")
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'atlas' has no attribute '{name}'")
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

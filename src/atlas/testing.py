@@ -281,17 +281,16 @@ def known_before(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     return slots, best, np.where(new, 0, table_attempts[slots]), np.where(new, 0, table_solves[slots])
 
 
-Judge = Callable[[dict[str, np.ndarray], Any, Proposal], Outcome]
+Judge = Callable[[dict[str, Any], Any, Proposal], Outcome]
 
 
 def judge_with(score: ScoreFn) -> Judge:
     """`judge(played, trivial, proposal)`: what a teacher is told, by this score."""
 
-    def judge(played: dict[str, np.ndarray], trivial: Any, offered: Proposal) -> Outcome:
+    def judge(played: dict[str, Any], trivial: Any, offered: Proposal) -> Outcome:
         one = Partial(level=jnp.uint8(0), task_state=jnp.int8(0), valid=jnp.array(False))
         partial = jax.tree.map(lambda x: jnp.broadcast_to(x, (BATCH,)), one)
-        arrays: dict[str, Any] = dict(played)
-        return assess(score, Played(**arrays), trivial, partial, offered)
+        return assess(score, Played(**played), trivial, partial, offered)
 
     return jax.jit(judge)
 
