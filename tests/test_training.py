@@ -150,3 +150,43 @@ def test_the_first_loss_that_is_no_number_is_reported():
 
 def test_no_loss_is_bad_in_a_healthy_run(run):
     assert all(metrics.bad == NEVER for *_, metrics in run[1])
+
+
+def test_the_average_begins_as_a_mean_and_then_forgets():
+    teacher = teacher_of(DRConfig(), toys.supply(DRConfig().plan(NUM_ENVS)))
+    plan = DRConfig().plan(NUM_ENVS)
+    toy = toys.student(plan.pool)
+    counts = {"begin": lambda key: ({"updates": jnp.float32(0)}, ()), "learn": lambda key, params, *_: (
+        {"updates": params["updates"] + 1}, (), toy["no_losses"])}  # fmt: skip
+    play = {"play": lambda key, params, *rest: toy["play"](key, {"noise": jnp.zeros(3)}, *rest)}
+    averaging = Trainer(teacher, plan, SCORES["constant"], **toy | counts | play, average=0.5)
+    state, step = averaging.init(jax.random.key(0)), jax.jit(averaging.step)
+    assert state.policy["updates"] == 0
+    expected = 0.0
+    for number in range(12):
+        state, _ = step(state)
+        keep = min(0.5, (number + 1) / (number + 10))
+        expected = keep * expected + (1 - keep) * (number + 1)
+        np.testing.assert_allclose(state.policy["updates"], expected, rtol=1e-5)
+    assert state.params["updates"] == 12
+    assert trainer("dr").init(jax.random.key(0)).average is None
+
+
+def test_the_rate_follows_the_state():
+    rates = []
+    config = DRConfig()
+    plan = config.plan(NUM_ENVS)
+    toy = toys.student(plan.pool)
+
+    def learn(key, params, optimiser, rollout, rate):
+        return params | {"noise": jnp.full(3, rate)}, optimiser, toy["no_losses"]
+
+    annealed = Trainer(
+        teacher_of(config, toys.supply(plan)), plan, SCORES["constant"], **toy | {"learn": learn},
+        anneal=lambda state: 1.0 - jnp.maximum(state.trained / 4, state.clock), by_clock=True,
+    )  # fmt: skip
+    state, step = annealed.init(jax.random.key(0)), jax.jit(annealed.step)
+    for clock in (0.0, 0.1, 0.9):
+        state, _ = step(annealed.with_clock(state, clock))
+        rates.append(float(state.params["noise"][0]))
+    np.testing.assert_allclose(rates, [1.0, 0.75, 0.1], rtol=1e-5)

@@ -37,10 +37,10 @@ def student(pool=1, spoil_at=None):
             resume=resume,
         )
 
-    def learn(key, params, optimiser, rollout):
+    def learn(key, params, optimiser, rollout, rate):
         updates = params["updates"] + 1
         loss = jnp.where(updates == (spoil_at or -1), jnp.nan, 1.0)
-        noise = params["noise"] + 0.01 * jax.random.normal(key, (3,))
+        noise = params["noise"] + 0.01 * (1.0 if rate is None else rate) * jax.random.normal(key, (3,))
         return {"updates": updates, "noise": noise}, {"seen": rollout[0]}, Losses(total=loss)
 
     return {"begin": begin, "play": play, "learn": learn, "no_losses": Losses(total=jnp.zeros(()))}

@@ -46,6 +46,7 @@ _PUBLIC: dict[str, str] = {
     "explain": "atlas.api",
     "follow": "atlas.api",
     "load": "atlas.runs.problem_files",
+    "load_demos": "atlas.runs.demos",
     "load_level": "atlas.runs.problem_files",
     "load_policy": "atlas.runs.checkpoints",
     "load_task": "atlas.runs.problem_files",

@@ -25,7 +25,7 @@ from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Play, Trainer
+from atlas.training import Play, Trainer, TrainState
 from atlas.types import Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
@@ -69,8 +69,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     config.require_even(layout.shards)
     made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
-    adam = ppo.optimiser(settings, config.expected_updates() * ppo.gradient_steps(settings, config.run.num_envs))
-    learner = ppo.Learner(made.student, settings, adam, layout)
+    learner = ppo.Learner(made.student, settings, ppo.optimiser(settings), layout)
 
     def pools(problems: Problem) -> Problem:
         """Problems by environment: those of one stand together."""
@@ -78,7 +77,14 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
 
     def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
-        return params, adam.init(params)
+        return params, learner.init(params)
+
+    def remaining(state: TrainState) -> Array:
+        """The share of the run that is still to come, by env steps or by the clock."""
+        scored = (state.iterations - state.trained).astype(jnp.float32) * (plan.num_eval or 0)
+        envs = scored + state.trained.astype(jnp.float32) * plan.num_train
+        done = envs * (config.run.rollout / config.run.total_steps)
+        return jnp.maximum(0.0, 1.0 - (done if state.clock is None else jnp.maximum(done, state.clock)))
 
     def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
         rollout, running = made.player.play_pools(key, params, pools(problems), resume)
@@ -110,6 +116,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),
         partial=jax.eval_shape(partial_progress),
         plan=plan,
+        each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
     )
     resume = None
     if plan.carry:
@@ -128,6 +135,9 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
         resume=resume,
         layout=layout,
+        average=settings.average,
+        anneal=remaining if settings.anneal else None,
+        by_clock=settings.anneal and config.run.time_limit is not None,
     )
 
 

@@ -5,6 +5,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from atlas.errors import AtlasError
 from atlas.plugins import Table, require_kind
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ DOMAINS: Table[DomainRow] = Table(
             foreign="atlas.domains.minigrid.authors",
             title="Minigrid",
         ),
+        "letterworld": DomainRow(
+            settings="atlas.domains.letterworld.settings:LetterWorldConfig",
+            domain="atlas.domains.letterworld.domain:LetterWorld",
+            vocabulary="atlas.domains.letterworld.alphabet:VOCABULARY",
+            surface="atlas.domains.letterworld.surface:LetterWorldSurface",
+            presets="atlas.domains.letterworld.presets:PRESETS",
+            sets="atlas.domains.letterworld.sets:SETS",
+            title="LetterWorld",
+        ),
     },
     _check,
 )
@@ -70,6 +80,13 @@ def find(place: str) -> Any:
     module, _, name = place.partition(":")
     found = importlib.import_module(module)
     return getattr(found, name) if name else found
+
+
+def known_domain(name: str | None) -> str:
+    """The name of a domain, the default one if none is given; an error if there is none of that name."""
+    if name is not None and name not in DOMAINS:
+        raise AtlasError(f"there is no domain '{name}'; there are {', '.join(DOMAINS)}")
+    return name or default_name()
 
 
 def settings_class(name: str) -> "type[DomainSettings]":

@@ -16,7 +16,7 @@ from atlas.domains import domain_of
 from atlas.errors import AtlasError, printable
 from atlas.evaluation.sets import named_sets
 from atlas.reports import figures, results
-from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
+from atlas.reports.episodes import episodes, legend, level_svg, task_svg, task_words
 from atlas.reports.figures import Chart, at, inline_svg, points, save_chart
 from atlas.reports.reading import Group, Plain, Run, group_runs, nearest_preset, read_runs
 from atlas.reports.reference import SET as REFERENCE_SET
@@ -26,6 +26,7 @@ from atlas.reports.tables import Cell, Number, Table, save_table, to_html
 from atlas.runs.snapshots import spread
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.settings import dump
+from atlas.show.problem import sprite
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
 from atlas.words import clock, short

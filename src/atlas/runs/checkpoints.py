@@ -39,8 +39,8 @@ from atlas.types import Problem
 Tree = TypeVar("Tree")
 RATE: Final = "solve_rate"
 """What the best checkpoint is best in: the held-out solve rate, where one was measured."""
-PARAMS: Final = ".params"
-"""The names of parameters in a checkpoint begin so."""
+POLICIES: Final = (".average", ".params")
+"""The names of parameters in a checkpoint begin so; a running average is what counts where there is one."""
 FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
 """Names of parameters in version 0.1 -> names now."""
 UNSEALED: Final = {"seconds", "steps", "before", RATE, "iteration", "digest"}
@@ -377,7 +377,8 @@ def _is_checkpoint(path: Path) -> bool:
 
 def _from_checkpoint(path: Path, config: Config) -> Policy:
     arrays, about = _read(path)
-    params = {name.removeprefix(PARAMS): array for name, array in arrays.items() if name.startswith(PARAMS)}
+    prefix = next((prefix for prefix in POLICIES if any(name.startswith(prefix) for name in arrays)), POLICIES[-1])
+    params = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     return _policy(path, config, params, about)
 
 

@@ -75,6 +75,17 @@ class RunFolder:
         return self.path / "sinks.json"
 
     @property
+    def devices_file(self) -> Path:
+        """How many devices shared the work when it last went on."""
+        return self.path / "devices.json"
+
+    def devices(self) -> int | None:
+        """How many that were; None if it is not known."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads(self.devices_file.read_text())["devices"])
+        return None
+
+    @property
     def changes_file(self) -> Path:
         """A line for each time it went on from an earlier checkpoint or with other settings."""
         return self.path / "changes.jsonl"
@@ -244,6 +255,8 @@ def create(path: Path, config: Config, overwrite: bool = False) -> tuple[RunFold
     if folder.is_run():
         try:
             folder.config()
+            if missing := [key for key in to_plain(Config()) if key not in read_plain(folder.config_file)]:
+                raise AtlasError(f"{folder.config_file}: a run's has all settings, and {missing[0]} is missing")
         except AtlasError as error:
             told = f"{path} holds something else than a run of ATLAS ({error}): choose another --folder"
             raise RunError(told) from None
@@ -306,8 +319,8 @@ def find(path: Path) -> RunFolder:
 
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
-    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "held_out.npz": "",
-    "given.json": "",
+    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "",
+    "given.json": "", "held_out.npz": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",

@@ -92,7 +92,7 @@ def train(
 
     `given`: what the settings name that was passed by value (`RunFolder.note_given`). Callbacks are called on host 0.
     """
-    layout = _layout(devices)
+    layout = _layout(devices, config)
     config.require_even(layout.shards)
     everyones = team.all_gather(dump(config))
     for number, text in enumerate(everyones):
@@ -131,9 +131,8 @@ def resume(
 
     A run that is over is left alone. `wanted` are its settings, perhaps with changes.
     """
-    layout = _layout(devices)
     if not team.is_leader:
-        plain = team.all_gather(None)[0]
+        layout, plain = _layout(devices), team.all_gather(None)[0]
         if plain is not None:
             follow(from_plain(Config, plain), layout, team)
         return None
@@ -141,6 +140,7 @@ def resume(
     try:
         config = wanted or folder.config()
         _require_changeable(folder, config, start)
+        layout = _layout(devices, config, folder.devices())
         config.require_even(layout.shards)
         done = _finished(folder, config) if start.is_last else None
         if done is not None:
@@ -183,11 +183,18 @@ def _finished(folder: RunFolder, config: Config) -> Result | None:
     return None
 
 
-def _layout(devices: int | None) -> Layout:
-    """The devices that take part, on all hosts."""
+def _layout(devices: int | None, config: Config | None = None, before: int | None = None) -> Layout:
+    """The devices that take part, on all hosts. A run on a CPU goes on on as many as before, if it can: then it repeats
+    itself bit for bit."""
     here = jax.local_devices()
     platform = here[0].platform
-    devices = devices or (1 if platform == "cpu" else len(here))
+    if devices is None:
+        devices = len(here)
+        if platform == "cpu" and (config is None or jax.process_count() > 1):
+            devices = 1
+        elif platform == "cpu" and config is not None:
+            repeats = before is not None and before <= len(here) and config.is_shared_by(before)
+            devices = before if before and repeats else config.worthwhile_shards(len(here))
     if devices > len(here):
         raise AtlasError(f"--devices {devices} is not allowed: this host has {len(here)} ({platform})")
     return ALONE if devices * jax.process_count() == 1 else Layout(mesh_of(devices))
@@ -225,6 +232,8 @@ def go(
         closing.callback(checkpoints.close)
         if not quiet:
             _say_where(folder, config, checkpoints, start)
+        if not checkpoints.steps() and not folder.has_history():
+            trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
         took = time.monotonic() - started
@@ -234,6 +243,8 @@ def go(
         state, seconds, before, untrained = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
+        told = {"devices": layout.shards, "hosts": team.size, "platform": jax.default_backend()}
+        write_whole(folder.devices_file, json.dumps(told) + "\n")
         writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
         steps = config.env_steps(iteration, trained)
         after = next((r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r), None)
@@ -252,7 +263,7 @@ def go(
             """How does the student do on held-out problems, and what does the teacher replay?"""
             started = time.monotonic()
             if due.exam:
-                result.after = exam.rates(moment.state.params, moment.iteration)
+                result.after = exam.rates(moment.state.policy, moment.iteration)
                 moment.record["held_out"] = result.after.plain()
             examined = time.monotonic()
             if due.exam or due.snapshot:
@@ -261,7 +272,7 @@ def go(
                     snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
-                policies.keep(moment.state.params, moment.iteration, moment.steps, moment.seconds)
+                policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -369,14 +380,14 @@ def _begin(
         team.all_gather({"resumed": False, "seconds": 0.0})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         whole = trainer.layout.gather(state)
-        before = exam.rates(whole.params, 0)
+        before = exam.rates(whole.policy, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
         # From here on there is a checkpoint: a run without one has lost it.
         checkpoints.save(0, whole, _about(0.0, 0, before))
         checkpoints.finish()
-        return state, 0.0, before, whole.params
+        return state, 0.0, before, whole.policy
     if start.iteration is None:
         try:
             iteration, state, passed = checkpoints.restore_latest(trainer.shapes)

@@ -94,7 +94,7 @@ class Episode:
             (subject.level, unpack(subject.task)) if isinstance(subject, Problem) else (subject, flat_task([]))
         )
         self.surface, self.domain = surface_for(subject), domain_for(subject)
-        self._problem = Problem(level=self.surface.pad(level), task=_roomy(self._task))
+        self._problem = Problem(level=self.surface.pad(level), task=roomy(self._task))
         self._step_limit = step_limit
         self._reset, self._step, self._look = _compiled(name_for(subject))
         self._arrive(self._reset(self._problem))
@@ -173,7 +173,7 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
     )
 
 
-def _roomy(task: Task) -> PackedTask:
+def roomy(task: Task) -> PackedTask:
     """A flat task padded to a size that many share, so that few programs are compiled."""
     size = natural_size(task)
     if size.machines == 1:
@@ -273,6 +273,8 @@ class Scene:
     """What is done next; None at the end."""
     actions: tuple[str, ...]
     """The names of the actions, by number."""
+    view: np.ndarray
+    """What the agent sees, as cells."""
 
     def plain(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
@@ -292,7 +294,7 @@ def scenes(actor: Actor, problem: Problem, step_limit: int = STEP_LIMIT) -> Iter
     actions = episode.domain.actions
     while True:
         choice = None if episode.record.done else actor.choose(episode)
-        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions)
+        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions, episode.view)
         if choice is None:
             return
         action = actions[choice.action]
@@ -304,3 +306,35 @@ def ending(watched: Sequence[Scene]) -> str:
     if watched[0].record.outcome != RUNNING:
         return "trivial"
     return {ACCEPTED: "solved", REJECTED: "failed"}.get(watched[-1].record.outcome, "out of steps")
+
+
+# Films for web pages
+
+
+def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """An episode in few bytes: the first level whole, then what changes from scene to scene."""
+    tiles = [surface_for(scene.level).tiles(scene.level) for scene in watched]
+    cells = [one.pop("cells") for one in tiles]
+    return {
+        "cols": tiles[0]["cols"],
+        "actions": [action.replace("_", " ") for action in watched[0].actions],
+        "cells": cells[0],
+        "scenes": [
+            {
+                **{name: value for name, value in one.items() if name != "cols"},
+                "place": places.index(scene.place),
+                "state": scene.record.task_state,
+                "did": (scene.action or "start").replace("_", " "),
+                "changed": [[n, new] for n, (old, new) in enumerate(zip(before, now, strict=True)) if old != new],
+                **_thought(scene),
+            }
+            for scene, one, before, now in zip(watched, tiles, [cells[0], *cells], cells, strict=False)
+        ],
+    }
+
+
+def _thought(scene: Scene) -> dict[str, Any]:
+    if scene.choice is None:
+        return {}
+    value = None if scene.choice.value is None else round(scene.choice.value, 2)
+    return {"p": [round(100 * p) for p in scene.choice.probabilities], "next": scene.choice.action, "value": value}

@@ -1,7 +1,7 @@
 """What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
 
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
@@ -198,3 +198,9 @@ def _captioned(subject: Subject, with_task: bool) -> Drawing:
     words = explain(task, vocabulary_of(name_for(level))) if task is not None else ""
     caption = ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
     return drawing(level, task if with_task else None, caption)
+
+
+def sprite(domains: Iterable[str]) -> str:
+    """The shapes that all drawings of the page share, without showing anything itself."""
+    symbols = [symbol for name in sorted(set(domains)) for symbol in surface_of(name).symbols()]
+    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(symbols)}</svg>'
