@@ -17,6 +17,7 @@ from jaxtyping import Key
 
 from atlas.domains import domain_of, settings_class, surface_of, vocabulary_of
 from atlas.environment import make
+from atlas.pictured import Pictured
 from atlas.problems import require_edits
 from atlas.tasks.packed import sound
 from atlas.types import (
@@ -397,6 +398,7 @@ def contracts_are_kept(visit: Visit) -> None:
     assert settings.step_limit >= 1
     kind: Any = visit.surface.level_type
     assert kind.domain == visit.name, "levels say another domain"
+    assert issubclass(kind, Pictured), "levels do not show themselves in notebooks (atlas.pictured)"
 
 
 def the_vocabulary_is_whole(visit: Visit) -> None:
