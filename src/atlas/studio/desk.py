@@ -28,7 +28,7 @@ from atlas.domains import (
     vocabulary_of,
 )
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
-from atlas.programs import Program, keep_programs
+from atlas.programs import Program
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
@@ -69,7 +69,6 @@ class Desk:
     """Answers messages. Desk and lab are two processes with one of these each."""
 
     def __init__(self, studio: Studio) -> None:
-        keep_programs()
         self.studio, self.root = studio, Path(studio.root).resolve()
         self._sets: dict[Path, tuple[float, list[NamedProblem]]] = {}
         self._proven: dict[str, Plain] = {}
@@ -328,12 +327,7 @@ class Desk:
 
     def _below(self, words: str) -> Path:
         """A path below the folder of the studio; anything else is refused, links that lead out of it too."""
-        if "\0" in words:
-            raise AtlasError("a path cannot have a zero byte in it")
-        try:
-            path = (self.root / words).resolve()
-        except (OSError, RuntimeError, ValueError):
-            raise AtlasError(f"'{words[:80]}' is no path") from None
+        path = _resolved(self.root / words)
         inside = path.relative_to(self.root) if path.is_relative_to(self.root) else None
         if inside is None or any(part.startswith(".") for part in inside.parts):
             raise AtlasError(f"'{words[:80]}' is not below the folder that the studio was started on, or hidden")
@@ -342,8 +336,8 @@ class Desk:
     def _readable(self, words: str) -> Path:
         """A path that may be read: below the folder of the studio, or of the run whose policy it was started with."""
         if self.studio.policy is not None and not self.studio.policy.startswith("zoo:"):
-            run, path = Path(self.studio.policy).resolve(), Path(words).resolve()
-            if path.is_relative_to(run):
+            path = _resolved(Path(words))
+            if path.is_relative_to(_resolved(Path(self.studio.policy))):
                 return path
         return self._below(words)
 
@@ -757,6 +751,14 @@ def _called(problems: Iterable[NamedProblem], name: str) -> NamedProblem:
         if problem.name == name:
             return problem
     raise AtlasError(f"no problem is called '{name[:80]}'")
+
+
+def _resolved(path: Path) -> Path:
+    """A path without links."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise AtlasError(f"'{str(path)[:80]}' is no path") from None
 
 
 def _built_sets() -> dict[str, Path]:
