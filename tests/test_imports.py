@@ -47,11 +47,11 @@ ALLOWED: dict[str, set[str]] = {
     "show": BASE | {"canvas", "domains", "programs", "runs", "student", "tasks", "words", "world"},
     "evaluation": BASE | {"build", "documents", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
 }
-FREE = {"__init__", "__main__", "api", "bench", "cli", "commands", "reports", "runs"}
+FREE = {"__init__", "__main__", "api", "bench", "cli", "commands", "reports", "runs", "studio"}
 """Parts that may import anything but one domain by name."""
 SURFACE = {"authors", "draw", "sets", "solver", "surface"}
 """What people need of a domain; the rest of its folder is what training needs."""
-TOUCH_DISK = {"cli", "commands", "runs", "reports", "evaluation", "fit", "bench", "documents", "__main__"}
+TOUCH_DISK = {"cli", "commands", "runs", "reports", "evaluation", "fit", "bench", "documents", "studio", "__main__"}
 
 
 def part(path: Path) -> str:
