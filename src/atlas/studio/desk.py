@@ -33,7 +33,7 @@ from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
-from atlas.show.episode import Episode, Scene, ending, film, most_specific, roomy, scenes
+from atlas.show.episode import Episode, Scene, ending, film, most_specific, scenes
 from atlas.show.problem import sprite
 from atlas.studio.messages import MESSAGES, Body, Studio
 from atlas.tasks.check import Finding, check
@@ -43,7 +43,7 @@ from atlas.tasks.explain import explain, in_one_line
 from atlas.tasks.formats import draft, format_task, parse_task, to_plain
 from atlas.tasks.ltlf import parse as parse_ltlf
 from atlas.tasks.machine import NO_CALL, Task, literal_names, machine_name
-from atlas.tasks.packed import unpack
+from atlas.tasks.packed import roomy, unpack
 from atlas.types import About, Level, NamedProblem, Problem
 
 Plain = dict[str, Any]
@@ -510,7 +510,7 @@ class Desk:
 
         problem, attempts = _problem(body.inside("problem")), body.whole("attempts", 1, 200, 20)
         player, about = self._player(body, name_for(problem))
-        padded = Problem(level=surface_of(name_for(problem)).pad(problem.level), task=roomy(unpack(problem.task)))
+        padded = Problem(level=surface_of(name_for(problem)).pad(problem.level), task=roomy(problem.task))
         options = {"attempts": attempts, "greedy": body.flag("greedy"), "seed": body.whole("seed", 0, 2**31 - 1, 0)}
         found = attempt(player.student, player.params, [padded], **options)
         solved = int(found.solved.sum())

@@ -24,12 +24,13 @@ from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import ProductState, read_scene
 from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bound, why_unsolvable
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
+from atlas.domains.minigrid.text import MAX_COLS, MAX_ROWS, pad_level
 from atlas.errors import AtlasError
 from atlas.problems import stack
 from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.machine import Task, natural_size
-from atlas.tasks.packed import RewardMachines, unpack
+from atlas.tasks.packed import RewardMachines, roomy, unpack
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, REJECTED
 from atlas.world import World, WorldState
@@ -194,7 +195,8 @@ def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_l
         size = natural_size(problem.task) if isinstance(problem.task, Task) else problem.task.size
         groups.setdefault("flat" if size.machines == 1 else size, []).append(row)
     for members in map(np.array, groups.values()):
-        batch = stack([problems[row] for row in members])
+        chosen = [problems[row] for row in members]
+        batch = stack(chosen if len(chosen) > 1 else [_usual_size(chosen[0])])
         lengths = np.array([len(plans[row]) for row in members], np.int32)
         actions = np.zeros((len(members), step_limit), np.int32)
         for place, row in enumerate(members):
@@ -206,6 +208,11 @@ def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_l
             ended = _replay(step_limit)(*jax.tree.map(lambda leaf, rows=padded: leaf[rows], everything))
             verdicts[members[some]] = np.asarray(ended)[: len(some)]
     return verdicts
+
+
+def _usual_size(problem: Problem) -> Problem:
+    """A problem of a size that all single ones have in common, so that one program replays them."""
+    return Problem.unchecked(level=pad_level(problem.level, MAX_ROWS, MAX_COLS), task=roomy(problem.task))
 
 
 @functools.cache
