@@ -52,7 +52,7 @@ def browser():
         one.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def context(browser):
     made = browser.new_context(viewport={"width": 1400, "height": 900})
     made.set_default_timeout(20_000)
@@ -69,6 +69,7 @@ def page(context, served):
     one.goto(served.url)
     one.wait_for_selector("html[data-ready]")
     yield one
+    one.close()
     assert not errors
 
 
@@ -232,7 +233,7 @@ def test_a_policy_is_watched_and_rated(page):
     page.get_by_role("tab", name="Watch").click()
     expect(page.locator("#watch .thoughts .taken")).to_have_count(1, timeout=SLOW)
     expect(page.locator("#watch")).to_contain_text("one, after")
-    page.get_by_role("button", name="To the start").nth(2).click()
+    page.locator("#watch").get_by_role("button", name="To the start").click()
     expect(page.locator("#watch .told")).to_contain_text("0/")
     page.locator("#rate").click()
     expect(page.locator(".rated")).to_contain_text(re.compile(r"solved \d+ of 20"), timeout=SLOW)
@@ -302,9 +303,9 @@ def test_a_set_is_explored(page, root):
     expect(cards).to_have_count(1)
     page.get_by_role("button", name="Prove all").click()
     expect(page.locator(".badge.solvable")).to_have_count(1, timeout=SLOW)
-    page.get_by_label("Verdict", exact=True).select_option("unsolvable")
+    page.get_by_role("combobox", name="Verdict").select_option("unsolvable")
     expect(cards).to_have_count(0)
-    page.get_by_label("Verdict", exact=True).select_option("solvable")
+    page.get_by_role("combobox", name="Verdict").select_option("solvable")
     cards.first.click()
     expect(page.locator("#name")).to_have_value("behind-you")
     verdict(page, "solvable")
@@ -353,7 +354,9 @@ def test_a_foreign_page_can_do_nothing(context, served, root):
             .then((answer) => answer.status).catch(() => "blocked");
         return [read, await send("cors", "application/json"), await send("no-cors", "text/plain")];
     }"""
-    assert foreign.evaluate(tried, [served.url, json.dumps(problem)]) == ["blocked", "blocked", 0]
+    read, write, blind = foreign.evaluate(tried, [served.url, json.dumps(problem)])
+    assert (read, write) == ("blocked", "blocked")
+    assert blind in ("blocked", 0)  # the answer to the last cannot be seen, whatever it is
     assert not (root / "evil.yaml").exists()
     assert served.ask("save", problem, {"origin": "http://evil.example"}).status_code == 403
 
