@@ -163,6 +163,7 @@ class CorridorSurface:
 
     level_type = Level
     level_keys = ("corridor", "start")
+    carries = False
     keys = ({"left": 0, "right": 1}, "← → walk")
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:
@@ -194,6 +195,9 @@ class CorridorSurface:
     def sound(self, levels: Level) -> np.ndarray:
         cells, place = np.asarray(levels.cells), np.asarray(levels.position)
         return (cells <= WALL).all(1) & (place >= 0) & (place < (cells != WALL).sum(1))
+
+    def things(self, level: Level) -> list[str]:
+        return list(self._letters(level))
 
     def describe(self, level: Level) -> dict[str, Any]:
         return {"cells": len(self._letters(level)), **self.format_level(level)}

@@ -1,9 +1,10 @@
 """Mistakes that a user can mend, and where in a text they lie. The command line prints them without a traceback."""
 
 import difflib
+import importlib
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 MOST_LETTERS: Final = 20_000
 """Letters of a task in words or as a formula."""
@@ -38,6 +39,10 @@ class TextError(AtlasError):
         self.spans = tuple(spans)
 
 
+class LevelNeededError(TextError):
+    """A task that speaks of all there are, where there is no level, or none of them in it."""
+
+
 class LevelTextError(AtlasError):
     """A level that cannot be read: what is wrong, and where (counted from 1; 0 where no place is to blame)."""
 
@@ -65,6 +70,14 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> str:
 def listed(words: list[str], last: str = "or") -> str:
     """`a`, `a or b`, `a, b or c`."""
     return f" {last} ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])
+
+
+def extra(module: str, what: str, name: str) -> Any:
+    """A package that only some people need; `name` is that of the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 class Token(NamedTuple):
@@ -112,8 +125,8 @@ class Reader:
         self.place += len(words) * found
         return found
 
-    def fail(self, sentence: str, token: Token | None = None) -> NoReturn:
-        """Raise a TextError that shows the line of a token, by default the next one, and underlines it."""
+    def fail(self, sentence: str, token: Token | None = None, error: type[TextError] = TextError) -> NoReturn:
+        """Raise an error that shows the line of a token, by default the next one, and underlines it."""
         _, _, start, end = token or self.tokens[min(self.place, len(self.tokens) - 1)]
         spans = [(start, end)]
         begin = self.text.rfind("\n", 0, start) + 1
@@ -122,4 +135,4 @@ class Reader:
         begin = max(begin, start - 200)  # of a very long line, what stands around the place
         line = self.text[begin : start + 200].split("\n", 1)[0].replace("\t", " ")
         carets = "^" * max(1, min(end, begin + len(line)) - start)
-        raise TextError(f"{sentence} ({where})\n    {line}\n    {' ' * (start - begin)}{carets}", spans)
+        raise error(f"{sentence} ({where})\n    {line}\n    {' ' * (start - begin)}{carets}", spans)

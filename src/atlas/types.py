@@ -13,6 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError, is_printable
+from atlas.pictured import Pictured
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ def unpack_pair(argument: int) -> tuple[int, int]:
     return divmod(argument, 100)
 
 
-class Problem(Struct):
+class Problem(Struct, Pictured):
     """A task to be done in a level."""
 
     level: Level
@@ -249,6 +250,9 @@ class Surface(Protocol):
     def sound(self, levels: Level) -> np.ndarray:
         """`bool[batch]`: which levels of a batch, read from a file that anyone may have written, can be."""
 
+    def things(self, level: Level) -> list[str]:
+        """What is in a level, one entry for each thing, in words of the vocabulary: what `all the red balls` means."""
+
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
 
@@ -307,8 +311,12 @@ class Surface(Protocol):
     def terminal_view(self, view: np.ndarray) -> Any:
         """What the agent sees, as `rich` text."""
 
+    @property
+    def carries(self) -> bool:
+        """Whether agents can hold things at all."""
+
     def holding(self, level: Level) -> Any | None:
-        """What the agent holds, as `rich` text; None if nothing, or if agents hold nothing at all."""
+        """What the agent holds, as `rich` text; None if nothing."""
 
     @property
     def keys(self) -> tuple[Mapping[str, int], str]:

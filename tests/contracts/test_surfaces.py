@@ -16,7 +16,7 @@ from atlas.tasks.packed import pack
 from atlas.types import Problem, Surface
 
 
-@pytest.fixture(params=["minigrid", "corridor"])
+@pytest.fixture(params=["minigrid", "letterworld", "corridor"])
 def name(request, monkeypatch):
     if request.param == "corridor":
         corridor.register(monkeypatch)

@@ -1,10 +1,9 @@
 """One episode, moment by moment: replayed from actions or played by a policy, told in names."""
 
 import functools
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, SupportsIndex, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,6 @@ from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
 from atlas.domains import domain_for, domain_of, name_for, settings_class, surface_for
-from atlas.errors import AtlasError, nearest
 from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
@@ -21,14 +19,12 @@ from atlas.tasks.machine import flat_task, machine_name, outcome, state_name
 from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, roomy, unpack
 from atlas.types import Graph, Level, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
-from atlas.world import World, WorldState
+from atlas.world import Action, World, WorldState, action_number
 
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
 
 NO_LIMIT: Final = np.iinfo(np.int32).max
 """The limit of the compiled world: `Episode` counts its own steps, so that one program serves all limits."""
-Action = SupportsIndex | str
-"""A number, or a name such as `forward` or `pick_up`."""
 
 
 @dataclass(frozen=True)
@@ -87,22 +83,6 @@ def most_specific(label: frozenset[str], vocabulary: Vocabulary) -> list[str]:
     """A label without what follows from the rest of it: `front_ball_red` says all that `front_ball` does."""
     ids, implies = sorted(vocabulary.ids[name] for name in label), vocabulary.implies
     return [vocabulary.names[i] for i in ids if not any(implies[j, i] and not implies[i, j] for j in ids)]
-
-
-def action_number(action: Action, actions: Sequence[str]) -> int:
-    """The number of an action given by number or name."""
-    known = ", ".join(f"{number} {name}" for number, name in enumerate(actions))
-    if isinstance(action, str):
-        name = action.strip().lower().replace(" ", "_")
-        if name.isdecimal():
-            return action_number(int(name), actions)
-        if name in actions:
-            return actions.index(name)
-        raise AtlasError(f"'{action}' is no action{nearest(name, actions) or f'; there are {known}'}")
-    number = operator.index(action)
-    if not 0 <= number < len(actions):
-        raise AtlasError(f"{number} is no action; there are {known}")
-    return number
 
 
 class Episode:

@@ -472,8 +472,7 @@ class Desk:
             "pairing": {"how": body.text("pairing", "level")},
         }
         size = body.whole("size", 0, 100, 0)
-        stratum = domain_of(settings_class(domain)()).strata[0]
-        if size and stratum in vars(settings_class(domain)()):
+        if size and (stratum := _stratum(domain)):
             plain["domain"][stratum] = [size]
         config = from_plain(Config, plain)
         seed = body.whole("seed", 0, 2**32 - 1)
@@ -625,7 +624,6 @@ def _domain_facts(name: str) -> Plain:
     surface, vocabulary, domain = surface_of(name), vocabulary_of(name), domain_of(settings_class(name)())
     tasks, _ = formalism(Config().tasks, vocabulary, mask=domain.mask)
     keys, help_line = surface.keys
-    stratum, sizes = domain.strata
     return {
         "sprite": sprite([name]),
         "keys": surface.level_keys,
@@ -638,12 +636,19 @@ def _domain_facts(name: str) -> Plain:
         "phrases": vocabulary.phrases,
         "edits": edit_names(domain, tasks),
         "samplers": list(SAMPLERS),
-        "stratum": stratum if stratum in vars(settings_class(name)()) else None,
-        "sizes": list(sizes),
+        "stratum": _stratum(name),
+        "sizes": list(domain.strata[1]),
         "legend": [
             [canvas.svg(canvas.themed(picture), 22, part_of_page=True), words] for picture, words in surface.legend()
         ],
     }
+
+
+def _stratum(name: str) -> str | None:
+    """The measure that sampled levels can be asked for, if it is a setting of the domain."""
+    settings = settings_class(name)()
+    measure, values = domain_of(settings).strata
+    return measure if getattr(settings, measure, None) == tuple(values) else None
 
 
 def _example(name: str) -> NamedProblem:

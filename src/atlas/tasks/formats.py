@@ -23,7 +23,7 @@ may be a proposition, a list of literals (all of them), or a list of such lists 
 import functools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -58,15 +58,15 @@ _LEAF: Final = "leaf"
 """Stands for the callee of an edge that calls no machine."""
 
 
-def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
-    """The task that a YAML value describes.
+def parse_task(value: Any, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> Task:
+    """The task that a YAML value describes. `things`: what is in the level, for `all` and `every`.
 
     Refused: what cannot be read, cyclic calls, acceptance of the root that no path leads to. Everything doubtful
     (guards that can hold at once or never, machines that never return, formulas that are not co-safe) is a
     `TaskWarning`.
     """
     if isinstance(value, str):
-        return english(value, vocabulary)
+        return english(value, vocabulary, things)
     if not isinstance(value, dict):
         raise AtlasError("a task must be a sentence, or a mapping with one of " + ", ".join(TASK_KEYS))
     for key in value:
@@ -81,7 +81,7 @@ def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
         return _transitions(value, vocabulary)
     if not isinstance(value[kind], str):
         raise AtlasError(f"{kind}: a text is needed")
-    return (english if kind == "english" else ltlf)(value[kind], vocabulary)
+    return ltlf(value[kind], vocabulary) if kind == "ltlf" else english(value[kind], vocabulary, things)
 
 
 def format_task(task: Task, vocabulary: Vocabulary) -> Any:

@@ -20,7 +20,7 @@ from atlas.types import Brush, Problem, unpack_pair
 if TYPE_CHECKING:
     from rich.text import Text as TerminalText
 
-    from atlas.domains.minigrid.solver.prove import Solution
+    from atlas.proofs import Solution
     from atlas.show.canvas import Drawing, Sign, Symbol
 
 
@@ -29,6 +29,7 @@ class MinigridSurface:
 
     level_type = Level
     level_keys = ("level", "carrying")
+    carries = True
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:
         """A drawing, and perhaps what is carried."""
@@ -58,7 +59,7 @@ class MinigridSurface:
         under = cells[np.arange(len(cells)), row, column]
         held = (carried == grid.NOTHING) | np.isin(carried, [c for c in text.CELL_TEXT if c >> 3 in grid.MOVABLE])
         return (
-            np.isin(cells, list(text.CELL_TEXT)).all((1, 2))
+            _CAN_BE[cells].all((1, 2))
             & inside
             & ((under == grid.FLOOR_CELL) | np.isin(under >> 3, grid.DOOR_OPEN))
             & (facing >= 0)
@@ -66,6 +67,11 @@ class MinigridSurface:
             & held
             & np.isin(np.asarray(levels.rooms), [grid.FREE_FORM, *grid.ROOM_GRID])
         )
+
+    def things(self, level: Level) -> list[str]:
+        """`red ball`, `locked blue door`, …: the objects and doors, and what is carried."""
+        codes = [*np.asarray(level.cells).flatten().tolist(), int(level.carrying)]
+        return [_thing(code) for code in codes if code // 8 in grid.MOVABLE + grid.DOORS]
 
     def describe(self, level: Level) -> dict[str, Any]:
         rows, cols = text.natural_cells(level).shape
@@ -207,7 +213,8 @@ class MinigridSurface:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
         from atlas.domains.minigrid.solver.relaxed import relaxed
 
-        return partial(relaxed, locks=max(len(grid.door_places(rooms)) for rooms in settings.rooms))
+        locks = max(len(grid.door_places(rooms)) for rooms in settings.rooms)
+        return partial(relaxed, locks=locks, free_form=settings.walls > 0)
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         from atlas.domains.minigrid.solver.relaxed import relaxed_many
@@ -225,6 +232,8 @@ class MinigridSurface:
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
 
 
+_CAN_BE = np.isin(np.arange(256), list(text.CELL_TEXT))
+"""By byte, whether it is a cell: looking up is quicker than comparing."""
 _view = Program("minigrid view", lambda: dynamics.view)
 
 
