@@ -6,6 +6,7 @@ child and one is kept. On a CPU children are grouped by the edit they drew inste
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -18,6 +19,7 @@ from atlas.chance import below, pick
 from atlas.config import PairingConfig
 from atlas.domains import domain_for
 from atlas.errors import AtlasError
+from atlas.plugins import Table, require_kind
 from atlas.struct import Struct
 from atlas.tasks import packed
 from atlas.types import (
@@ -117,21 +119,61 @@ FEW: Final = 64
 """Children that are not worth grouping."""
 
 
-def edit_names(domain: Domain, formalism: Formalism) -> tuple[str, ...]:
+EDITS: Table[Edit[Problem]] = Table("edits", {}, partial(require_kind, kind=Edit, words="an Edit (atlas.types)"))
+"""Edits of whole problems, which other packages bring; settings choose among them (`teacher.edits.more`)."""
+
+
+def edit_names(domain: Domain, formalism: Formalism, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The table of edits by name: rows are what a lineage records. Switching kinds off does not change it."""
-    return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING)
+    return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING, *more)
+
+
+def require_edits(edits: Sequence[Edit[Problem]], problem: Problem) -> None:
+    """Fail with a sentence unless edits from outside keep the shapes of a problem; only its shapes matter."""
+
+    def both(edit: Edit[Problem], problem: Problem) -> Any:
+        return edit.applicable(problem), edit.apply(jax.random.key(0), problem)
+
+    for edit in edits:
+        name = edit.name
+        try:
+            able, (child, numbers) = jax.eval_shape(partial(both, edit), problem)
+        except AtlasError:
+            raise
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise AtlasError(
+                f"the edit '{name}' cannot be made in these problems: {type(error).__name__}: {first}"
+            ) from error
+        before, after = (jax.tree_util.tree_leaves_with_path(one) for one in (problem, child))
+        changed = [
+            f"{jax.tree_util.keystr(path)} was {a.dtype}{list(a.shape)} and is {b.dtype}{list(b.shape)}"
+            for (path, a), (_, b) in zip(before, after, strict=False)
+            if (a.shape, a.dtype) != (b.shape, b.dtype)
+        ]
+        if len(before) != len(after) or changed:
+            raise AtlasError(
+                f"the edit '{name}' changes the form of a problem: {(changed or ['it has other parts'])[0]}"
+            )
+        if able.shape != () or (numbers.shape, numbers.dtype) != ((EDIT_ARGUMENTS,), jnp.int16):
+            told = f"`applicable` must give one bool, and `apply` {EDIT_ARGUMENTS} numbers (int16) beside the problem"
+            raise AtlasError(f"the edit '{name}' does not fit: {told}")
 
 
 def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
     """`edit(key, problem, lineage, partial)`: a child and its lineage, not yet numbered (-1)."""
     level_edits = domain.edits if config.level else ()
     task_edits = formalism.edits if config.task else ()
+    more = [EDITS[name] for name in config.more]
     first_task_row = len(domain.edits)
     first_hindsight_row = first_task_row + len(formalism.edits)
+    first_more = len(level_edits) + len(task_edits)
+    first_more_row = first_hindsight_row + 2
 
     def applicable(problem: Problem) -> Bool[Array, "edits"]:
         of_level = [e.applicable(problem.level) for e in level_edits]
-        return jnp.stack([*of_level, *(e.applicable(problem.task) for e in task_edits)])
+        of_task = [e.applicable(problem.task) for e in task_edits]
+        return jnp.stack([*of_level, *of_task, *(e.applicable(problem) for e in more)])
 
     def choose(problem: Problem, u: Float32[Array, ""], active: Bool[Array, ""]) -> Int32[Array, ""]:
         """One of the edits that apply, level edits first in their order; NO_EDIT if none does."""
@@ -140,7 +182,8 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
 
     def told(chosen: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
         """The row of an edit in the table of all edits."""
-        return jnp.where(chosen >= len(level_edits), chosen + first_task_row - len(level_edits), chosen)
+        row = jnp.where(chosen >= len(level_edits), chosen + first_task_row - len(level_edits), chosen)
+        return jnp.where(chosen >= first_more, chosen + first_more_row - first_more, row)
 
     @jax.custom_batching.custom_vmap
     def edit_once(
@@ -150,8 +193,16 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         chosen = choose(problem, u, active)
         level, level_arguments = _apply(key, chosen, problem.level, level_edits)
         task, task_arguments = _apply(key, chosen - len(level_edits), problem.task, task_edits)
-        arguments = jnp.where(chosen >= len(level_edits), task_arguments, level_arguments)
-        return Problem(level=level, task=task), told(chosen), arguments
+        child, arguments = (
+            Problem(level=level, task=task),
+            jnp.where(chosen >= len(level_edits), task_arguments, level_arguments),
+        )
+        if more:
+            of_both = chosen >= first_more
+            whole, whole_arguments = _apply(key, chosen - first_more, problem, more)
+            child = jax.tree.map(lambda a, b: jnp.where(of_both, a, b), whole, child)
+            arguments = jnp.where(of_both, whole_arguments, arguments)
+        return child, told(chosen), arguments
 
     @edit_once.def_vmap
     def edit_many(size: int, batched: Any, *children: Any) -> Any:
@@ -165,10 +216,11 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         problems, keys, u, active = children
         chosen = jax.vmap(choose)(problems, u, active)
         none = jnp.full((size, EDIT_ARGUMENTS), -1, jnp.int16)
-        groups = _Groups.by(chosen, len(level_edits) + len(task_edits))
+        groups = _Groups.by(chosen, first_more + len(more))
         levels, arguments = groups.apply(0, level_edits, keys, problems.level, none)
         tasks, arguments = groups.apply(len(level_edits), task_edits, keys, problems.task, arguments)
-        found = Problem(level=levels, task=tasks), told(chosen), arguments
+        edited, arguments = groups.apply(first_more, more, keys, Problem(level=levels, task=tasks), arguments)
+        found = edited, told(chosen), arguments
         return found, jax.tree.map(lambda _: True, found)
 
     def turn(problem: Problem, drawn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:

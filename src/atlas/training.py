@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key
 
@@ -42,13 +43,22 @@ class TrainState(Struct):
 
     key: Key[Array, ""]
     params: Any
+    average: Any
+    """A running average of the parameters; None where none is kept."""
     optimiser: Any
+    clock: Float32[Array, ""] | None
+    """The share of its time that the run has used, as the host has it, where the learning rate depends on it."""
     teacher: Any
     resume: Any
     """The episodes that the next rollout continues, for a teacher that carries them over; else None."""
     iterations: Int32[Array, ""]
     trained: Int32[Array, ""]
     """Iterations with an update. Env steps are counted on the host: they overflow 32 bits."""
+
+    @property
+    def policy(self) -> Any:
+        """The parameters to examine and to keep."""
+        return self.params if self.average is None else self.average
 
 
 class Metrics(Struct):
@@ -83,14 +93,20 @@ class Trainer:
     """The student at birth: parameters and the state of their optimiser."""
     play: Callable[[Key[Array, ""], Any, Any, Any], Play]
     """From (key, parameters, problems, resume): a rollout on a batch of problems."""
-    learn: Callable[[Key[Array, ""], Any, Any, Any], tuple[Any, Any, Any]]
-    """From (key, parameters, optimiser, rollout): both of them updated, and a struct of losses."""
+    learn: Callable[[Key[Array, ""], Any, Any, Any, Any], tuple[Any, Any, Any]]
+    """From (key, parameters, optimiser, rollout, rate): both of them updated, and a struct of losses."""
     no_losses: Any
     """Losses that are all zero."""
     resume: Any = None
     """What the very first rollout continues from."""
     layout: Layout = ALONE
     """How rows are divided among devices."""
+    average: float = 0.0
+    """Decay of the running average of the parameters; 0: there is none."""
+    anneal: Callable[[TrainState], Float32[Array, ""]] | None = None
+    """What the learning rate is multiplied by; None: nothing."""
+    by_clock: bool = False
+    """The host says how much of the time is gone."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
@@ -99,7 +115,9 @@ class Trainer:
         return TrainState(
             key=key,
             params=params,
+            average=params if self.average else None,
             optimiser=optimiser,
+            clock=jnp.float32(0.0) if self.by_clock else None,
             teacher=self.teacher.init(key_teacher),
             resume=self.resume,
             iterations=jnp.int32(0),
@@ -129,7 +147,8 @@ class Trainer:
         def learn(train: bool) -> tuple[Any, Any, Any]:
             if not train:
                 return state.params, state.optimiser, self.no_losses
-            return self.learn(key_learn, state.params, state.optimiser, play.rollout)
+            rate = self.anneal(state) if self.anneal else None
+            return self.learn(key_learn, state.params, state.optimiser, play.rollout, rate)
 
         teacher, proposal = _either(train, propose)
         play = self.play(key_play, state.params, proposal.problems, state.resume)
@@ -144,6 +163,7 @@ class Trainer:
         params, optimiser, losses = _either(train, learn)
         after = state.replace(
             params=params,
+            average=self._averaged(state, params, train),
             optimiser=optimiser,
             teacher=self.teacher.observe(teacher, proposal, outcome),
             resume=play.resume,
@@ -151,6 +171,14 @@ class Trainer:
             trained=state.trained + train,
         )
         return after, _measure(after.iterations, proposal, outcome, repeats, losses, train)
+
+    def _averaged(self, state: TrainState, params: Any, train: bool | Bool[Array, ""]) -> Any:
+        """The running average with the new parameters taken in; it begins as a plain mean."""
+        if not self.average:
+            return None
+        updates = state.trained.astype(jnp.float32)
+        keep = jnp.where(train, jnp.minimum(self.average, (updates + 1) / (updates + 10)), 1.0)
+        return jax.tree.map(lambda old, new: keep * old + (1.0 - keep) * new, state.average, params)
 
     def _constrained(self, told: Any, *rows: str) -> Any:
         """Shard some fields of a proposal or an outcome by rows, and replicate the others: every device needs what
@@ -211,7 +239,9 @@ class Trainer:
         rows = TrainState.unchecked(
             key=False,
             params=False,
+            average=False,
             optimiser=False,
+            clock=False,
             teacher=self.teacher.rows,
             resume=True,
             iterations=False,
@@ -222,6 +252,13 @@ class Trainer:
             return jax.tree.map(lambda leaf: self.layout.sharding(leaf, 0 if divided else REPLICATED), part)
 
         return jax.tree.map(shard, rows, self.shapes)
+
+    def with_clock(self, state: TrainState, share: float) -> TrainState:
+        """A state that knows how much of its time the run has used."""
+        clock: Any = np.float32(share)
+        if self.layout.mesh is not None:
+            clock = self.layout.place(clock, self.layout.sharding(clock, REPLICATED))
+        return state.replace(clock=clock)
 
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""

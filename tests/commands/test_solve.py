@@ -139,6 +139,14 @@ def test_shares_by_cell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
             assert (cell["share_relaxed"], cell["share_relaxed_sd"]) == (1.0, 0.0)  # no door can be in the way
         else:
             assert 0.5 < cell["share_relaxed"] < 1
+    monkeypatch.setenv("COLUMNS", "60")
+    assert main([*ask, "--length", "1", "3", "--objects", "few", "many"]) == 0
+    printed = [line.split("  ") for line in capsys.readouterr().out.splitlines()[2:6]]
+    told = [f"{100 * cell['share_relaxed']:.1f} ± {100 * cell['share_relaxed_sd']:.1f}" for cell in cells]
+    assert [[word.strip() for word in line if word] for line in printed] == [
+        [rooms, band, *told[2 * n : 2 * n + 2]]
+        for n, (rooms, band) in enumerate([("1", "few"), ("1", "many"), ("2", "few"), ("2", "many")])
+    ]
 
 
 def test_cells_hold_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:

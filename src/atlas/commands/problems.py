@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN, subject
 from atlas.commands.outputs import (
     require_file,
     require_film,
@@ -43,6 +45,8 @@ class SampleArgs:
     """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
     tasks: TaskSampler = "sequential"
     """How tasks are drawn."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """minigrid (if not given) or letterworld."""
     rooms: tuple[int, ...] | None = None
     """Room counts of the levels; those of the domain's settings if not given."""
     seed: int = 0
@@ -89,8 +93,8 @@ def _draw(args: SampleArgs) -> "Sequence[Subject]":
 
     keep_programs()
     if args.levels_only:
-        return sample_levels(args.n, args.seed, args.rooms)
-    return sample(args.n, args.pairing, args.tasks, args.seed, args.rooms, args.solvable)
+        return sample_levels(args.n, args.seed, args.rooms, args.domain)
+    return sample(args.n, args.pairing, args.tasks, args.seed, args.rooms, args.solvable, args.domain)
 
 
 def _write(subjects: "Sequence[Subject]", args: SampleArgs) -> None:
@@ -112,7 +116,7 @@ def _write_bulk(args: SampleArgs, path: Path) -> None:
     from atlas.runs.store import save_bulk
     from atlas.settings import to_plain
 
-    config = settings(args.pairing, args.tasks, args.rooms, args.solvable)
+    config = settings(args.pairing, args.tasks, args.rooms, args.solvable, args.domain)
     drawn_by = {name: part for name, part in to_plain(config).items() if name in ("domain", "tasks", "pairing")}
     save_bulk(sample_batch(config, args.n, args.seed), path, drawn_by, args.seed)
 
@@ -127,8 +131,13 @@ if TYPE_CHECKING:
 class ShowArgs:
     """Show a problem: its level and its task. Of a set, list the problems, or show the one that is chosen."""
 
-    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
-    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
+    file: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PROBLEM")] = None
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem. If
+    not given, one is drawn."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Of a problem that is drawn: minigrid (if not given) or letterworld."""
+    seed: int = 0
+    """Of a problem that is drawn: another seed, another problem."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -165,6 +174,8 @@ def _subjects(args: ShowArgs) -> "list[Subject]":
     from atlas.runs.display import bar
     from atlas.runs.problem_files import choose, load_any
 
+    if args.file is None or args.domain is not None:
+        return [subject(args.file, args.name, args.index, args.domain, args.seed)]
     if args.name is not None or args.index is not None:
         return [choose(args.file, args.name, args.index)]
     with bar("reading") as progress:
@@ -213,6 +224,8 @@ class SolveArgs:
     """Task and level apart, the task from what the level holds, or the level from what the task mentions."""
     tasks: TaskSampler = "sequential"
     """How tasks are drawn."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Of drawn problems: minigrid (if not given) or letterworld."""
     rooms: tuple[int, ...] | None = None
     """Room counts of drawn levels; those of the domain's settings if not given."""
     batches: int = 1
@@ -252,6 +265,7 @@ def solve_command(argv: list[str]) -> int:
             ("--length", args.length is not None),
             ("--objects", args.objects is not None),
             ("--no-proofs", not args.proofs),
+            ("--domain", args.domain is not None),
         ):
             if given:
                 raise AtlasError(f"{flag} is for drawn problems: it needs --sampled N")
@@ -364,8 +378,6 @@ def _print(problems: "list[NamedProblem]", solutions: list[Any]) -> None:
 
 def _spell(plan: Sequence[int], actions: Sequence[str]) -> str:
     """A plan in words, repetitions counted."""
-    from itertools import groupby
-
     runs = [(actions[action].replace("_", " "), len(list(group))) for action, group in groupby(plan)]
     return "\nplan: " + ", ".join(name if times == 1 else f"{name} x{times}" for name, times in runs)
 
@@ -387,7 +399,7 @@ def _solve_sampled(args: SolveArgs, n: int) -> None:
     from atlas.domains import domain_of, surface_of
     from atlas.evaluation.solvable import over_batches
 
-    config = settings(args.pairing, args.tasks, args.rooms)
+    config = settings(args.pairing, args.tasks, args.rooms, domain=args.domain)
     drawn = [jax.device_get(sample_batch(config, n, args.seed + number)) for number in range(args.batches)]
     relaxed = over_batches("relaxed", [surface_of(config.domain.name).screen_many(batch) for batch in drawn])
     stratum, values = domain_of(config.domain).strata
@@ -427,22 +439,20 @@ def _print_report(report: dict[str, Any]) -> None:
         f"{batches}{report['sampled']} {report['tasks']} problems, {report['pairing']} pairing, seed {report['seed']}"
     )
     for key, words in (
-        ("share_relaxed", "solvable by the paper's check"),
+        ("share_relaxed", "solvable by the cheap check"),
         ("share_proven", "solvable, with a plan that was replayed"),
         ("share_unsolvable", "unsolvable, with proof"),
         ("unknown", "unknown"),
         ("trivial", "trivial (completed by the first label; counted as solvable)"),
     ):
         if key in report:
-            deviation = report.get(f"{key}_sd")
-            around = "" if deviation is None else f" ± {100 * deviation:.1f}"
-            print(f"  {100 * report[key]:5.1f}{around} %  {words}")
+            print(f"  {_percent(report[key], report.get(f'{key}_sd')):>5} %  {words}")
     if report.get("mean_plan_length") is not None:
         print(f"  plans take {report['mean_plan_length']:.1f} steps on average")
 
 
 def _solve_cells(args: SolveArgs, n: int) -> None:
-    """The paper's table: a row for each length, a column for each number of rooms and band of objects."""
+    """The paper's table: a row for each number of rooms and band of objects, a column for each length."""
     from atlas.api import settings
     from atlas.domains import domain_of
     from atlas.evaluation.solvable import cells_of, shares
@@ -450,7 +460,9 @@ def _solve_cells(args: SolveArgs, n: int) -> None:
     from atlas.settings import require
 
     require(n >= 1, "n", n, "at least 1")
-    config, cells = cells_of(settings(args.pairing, args.tasks, args.rooms), args.length, args.objects)
+    config, cells = cells_of(
+        settings(args.pairing, args.tasks, args.rooms, domain=args.domain), args.length, args.objects
+    )
     prove = (lambda problems: _solve(args, problems, polish=0, bound=False)) if args.proofs else None
     with bar("drawing") as progress:
         rows = shares(config, cells, n, args.batches, args.seed, prove, progress)
@@ -466,28 +478,33 @@ def _solve_cells(args: SolveArgs, n: int) -> None:
 
 
 def _print_cells(report: dict[str, Any], stratum: str) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console, rows = Console(highlight=False), report["cells"]
-    columns = list(dict.fromkeys((row[stratum], row["objects"]) for row in rows))
+    from atlas.runs.screen import Screen
+
+    console, rows = Screen(), report["cells"]
+    kinds, bands, lengths = (list(dict.fromkeys(row[key] for row in rows)) for key in (stratum, "objects", "length"))
     for name, words in (("relaxed", "the paper's check"), ("proven", "proof")):
         if f"share_{name}" not in rows[0]:
             continue
         table = Table(box=None, pad_edge=False, title=f"solvable by {words}, %", title_justify="left")
-        table.add_column("length", justify="right")
-        for value, band in columns:
-            table.add_column(f"{value} {stratum}" + (f"\n{band}" if band else ""), justify="right", no_wrap=True)
-        for length in dict.fromkeys(row["length"] for row in rows):
-            found = {(row[stratum], row["objects"]): row for row in rows if row["length"] == length}
-            cells = []
-            for column in columns:
-                share, deviation = found[column][f"share_{name}"], found[column][f"share_{name}_sd"]
-                cells.append(f"{100 * share:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}"))
-            table.add_row("any" if length is None else str(length), *cells)
+        table.add_column(stratum, justify="right")
+        if bands != [None]:
+            table.add_column("objects")
+        for length in lengths:
+            table.add_column("any length" if length is None else f"length {length}", justify="right", no_wrap=True)
+        shares = {(row[stratum], row["objects"], row["length"]): row for row in rows}
+        for kind, band in product(kinds, bands):
+            cells = [shares[kind, band, length] for length in lengths]
+            told = [_percent(cell[f"share_{name}"], cell[f"share_{name}_sd"]) for cell in cells]
+            table.add_row(str(kind), *([] if band is None else [band]), *told)
         console.print(table)
     each = f"{report['batches']} batches of {report['sampled']}" if report["batches"] > 1 else str(report["sampled"])
     console.print(f"{each} {report['tasks']} problems a cell, {report['pairing']} pairing, seed {report['seed']}")
+
+
+def _percent(share: float, deviation: float | None) -> str:
+    return f"{100 * share:.1f}" + ("" if deviation is None else f" ± {100 * deviation:.1f}")
 
 
 # `atlas lint`: look for mistakes in a set of problems.

@@ -34,7 +34,9 @@ class ReproduceArgs:
     seeds: int | None = None
     """Runs of each method; 1, 3 or 5 by the scale."""
     minutes: float | None = None
-    """Minutes of a run, instead of the scale's."""
+    """Minutes of a run, instead of the scale's; compiling counts."""
+    steps: int | None = None
+    """Env steps of a run, however long they take, instead of minutes: the same for every method, as in the paper."""
     cvar: int | None = None
     """Problems in the sets for CVaR; 500, 2,000 or 10,000 by the scale."""
     problems: tuple[str, ...] = ()
@@ -58,11 +60,13 @@ def reproduce_command(argv: list[str]) -> int:
     from atlas.reports.reproduce import FIGURES, SCALES, describe, find_figure
 
     scale = SCALES[args.scale]
-    for name, least in (("seeds", 1), ("minutes", 0.01), ("cvar", 1), ("parallel", 1), ("retries", 0)):
+    for name, least in (("seeds", 1), ("minutes", 0.01), ("steps", 1), ("cvar", 1), ("parallel", 1), ("retries", 0)):
         if (value := getattr(args, name)) is not None and value < least:
             raise AtlasError(f"--{name} {value} is not allowed: at least {least} is needed")
-    given = {name: getattr(args, name) for name in ("seeds", "minutes", "cvar") if getattr(args, name) is not None}
-    scale = replace(scale, **given)
+    if args.minutes is not None and args.steps is not None:
+        raise AtlasError("--minutes and --steps cannot be given together: each says when a run ends")
+    given = {name: getattr(args, name) for name in ("seeds", "minutes", "steps", "cvar")}
+    scale = replace(scale, **{name: value for name, value in given.items() if value is not None})
     if args.list:
         rows = [describe(name, scale) for name in FIGURES]
         print(json.dumps(rows, indent=1, ensure_ascii=False)) if args.json else _print_list(rows, args.scale, scale)

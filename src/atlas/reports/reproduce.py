@@ -63,6 +63,10 @@ class Scale:
     """Attempts at each problem in evaluations over time."""
     minutes: float | None = None
     """Of a run; the preset's own limit if None."""
+    steps: int | None = None
+    """Env steps of a run, however long they take, instead of minutes."""
+    policies: int | None = None
+    """Policies that a run keeps, which are the points of its curve; as many as the preset has if None."""
 
 
 TEACHERS: Final = ("dr", "plr", "accel", "accel0")
@@ -70,6 +74,7 @@ SCALES: Final = {
     "quick": Scale(
         "two minutes a run on one and two rooms, one seed: whether everything works",
         {name: "quick" if name == "accel" else f"quick-{name}" for name in TEACHERS}, 1, 500, 2, 2.0,
+        policies=12,
     ),
     "laptop": Scale(
         "an hour a run on up to six rooms, three seeds", {name: f"laptop-{name}" for name in TEACHERS}, 3, 2_000, 2
@@ -91,7 +96,12 @@ def config_at(scale: Scale, name: str) -> Config:
     else:
         own = {key: value for key, value in plain.items() if value != usual.get(key) and not key.startswith("run.")}
         config = changed(preset(scale.presets[teacher]).config, own)
-    return config if scale.minutes is None else replace(config, run=replace(config.run, time_limit=scale.minutes))
+    run = config.run
+    if scale.steps is not None:
+        run = replace(run, total_steps=scale.steps, time_limit=None)
+    elif scale.minutes is not None:
+        run = replace(run, time_limit=scale.minutes)
+    return replace(config, run=replace(run, policies=scale.policies or run.policies))
 
 
 # Figures

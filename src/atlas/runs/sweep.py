@@ -30,11 +30,10 @@ from typing import Any, Final, Literal
 
 from atlas.config import Config
 from atlas.documents import read_plain
-from atlas.errors import AtlasError, nearest
+from atlas.errors import AtlasError, extra, nearest
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.hosts import cores
-from atlas.runs.metrics import extra
 from atlas.runs.store import write_whole
 from atlas.settings import dump, flat, from_plain, show, to_plain
 

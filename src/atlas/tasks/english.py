@@ -39,10 +39,10 @@ usual 1 for finishing and 0 otherwise. Several machines are sections; a routine 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from atlas import tasks
-from atlas.errors import AtlasError, TaskWarning, Token, listed
+from atlas.errors import AtlasError, LevelNeededError, TaskWarning, Token, listed
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
 from atlas.tasks.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
@@ -85,6 +85,11 @@ FILLERS: Final = phrases(
     please; kindly; just; simply; now; ok; okay; hey; hi; hello; well; so; also; too; as well; robot ,; agent ,;
     hey robot; hey robot ,; thanks; thank you; for me; eventually; at some point; at some time; sometime; in the end ,;
     i want you to; i would like you to; i need you to; we want you to; can you; could you; would you; will you; let us;
+    hey there; hi there; hello there; would you mind; do you mind; could you possibly; can you possibly; possibly;
+    be so kind as to; would you be so kind as to; i would love you to; i would love for you to; whatever you do;
+    whatever happens; go ahead and; it would be great if you could; it would be nice if you could; all you have to do is;
+    do not forget to; never forget to; um; uh; erm; i think; task :; goal :; mission :; your task :; your goal :;
+    your mission :; your job :; all you need to do is; what you have to do is; what i want you to do is; the idea is to;
     your task is to; your goal is to; your mission is to; your job is to; the task is to; the goal is to; the aim is to;
     the mission is to; it is your task to; make sure to; make sure that; make sure; be sure to; try to; remember to;
     go and
@@ -100,7 +105,12 @@ _THEN: Final = phrases(
     second; secondly; third; thirdly; fourth; fifth; last
     """
 )
-_FIRST: Final = phrases("first; firstly; first of all; start by; begin by; to begin; to start; initially")
+_FIRST: Final = phrases(
+    """
+    first; firstly; first of all; first things first :; first things first; start by; start off by; begin by; to begin;
+    to begin with; to start; to start with; initially
+    """
+)
 _BANS: Final = phrases(
     """
     never; never ever; do not; do not ever; does not; must not; must never; should not; should never; shall not;
@@ -152,7 +162,7 @@ _OTHERS: Final = phrases(
     thing; things; item; items; something; anything; which; is; are; not; neither; either; both; or; and; but; before;
     after; until; unless; if; else; only; otherwise; time; times; least; most; more; than; in; your; hand; hands; with;
     using; always; keep; keeps; keeping; stop; stops; stopping; wait; waits; waiting; continue; remain; other; except;
-    for; again; colour; color; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
+    for; again; what; whatever; everything; colour; color; coloured; colored; to; order; alternatively; it; do; so; main; task; routine; step; stay; here; reward; go; to; back
     """
 )
 _GRAMMAR: Final = frozenset({*_COUNTS, *NUMBERS, *_ENDS}).union(
@@ -261,6 +271,8 @@ class _Parser(CommandReader):
         """What must hold at each moment of the sentence."""
         self.said_first = False
         """Whether `first` stood behind the last command."""
+        self.order_said = False
+        """Whether `in any order` was said."""
         self.made_sure = False
         """Whether `make sure` stood before this clause: then it may tell what is, not what to do."""
         self.in_front = False
@@ -282,7 +294,8 @@ class _Parser(CommandReader):
         if found and self.peek(start) == "next" and self.peek(start + found) == "to":
             return 0
         if self.peek(start) in ("second", "third", "fourth", "fifth", "last"):
-            return found if self.peek(start + found) == "," or self.verbs(self.place + start + found) else 0
+            follows = self.peek(start + found) in (",", "the", "a", "an", "to")
+            return found if follows or self.verbs(self.place + start + found) else 0
         return found
 
     def fillers(self) -> None:
@@ -331,6 +344,7 @@ class _Parser(CommandReader):
             self.fail(
                 f"'{names}' stands for all there are: a level is needed to know which; name them, or say how many",
                 token,
+                LevelNeededError,
             )
         counts: dict[Thing, int] = {}
         for thing in self.things:
@@ -339,7 +353,7 @@ class _Parser(CommandReader):
                 if fits and not wanted.excluded & thing.attributes:
                     counts[thing] = counts.get(thing, 0) + 1
         if not counts:
-            self.fail(f"there is no {names} in the level", token)
+            self.fail(f"there is no {names} in the level", token, LevelNeededError)
         parts: list[Phrase] = []
         for thing, count in counts.items():
             for kept in (thing.attributes, frozenset(next(iter(self._groups(thing.attributes)), []))):
@@ -415,8 +429,8 @@ class _Parser(CommandReader):
 
         `bare`: whether `not doing …` counts, which is no ban behind `while`."""
         at = start
-        while found := self.ahead(FILLERS, at):
-            if self.ahead(_BANS, at) or self.ahead(_AVOIDS, at):
+        while found := self.ahead(FILLERS, at) or self.ahead(_SCOPES, at):
+            if max(self.ahead(_BANS, at), self.ahead(_AVOIDS, at)) >= found:
                 break
             at += found + (self.peek(at + found) == ",")
         if found := self.ahead(SUBJECTS, at):
@@ -435,6 +449,10 @@ class _Parser(CommandReader):
 
     def ban(self, opened: tuple[int, bool]) -> None:
         """What may not happen: a list, then when that is so."""
+        if self.without_thing():
+            self.place += 1
+            self.rules.append(Ban(self.holding()))
+            return
         self.place += opened[0]
         commands = [self.banned(opened[1])]
         while self.ban_goes_on(opened[1]):
@@ -573,6 +591,7 @@ class _Parser(CommandReader):
         rules: list[Rule] = []
         while self.peek():
             beside = self.peek() == "also" or (self.peek() == "and" and self.peek(1) == "also")
+            later = bool(self.then_ahead(int(self.peek() == "and")) and parts)
             last = parts[-1] if parts else None
             phrase: Phrase | None
             if self.peek() in ("otherwise", "else") and isinstance(last, If) and last.other is None:
@@ -585,7 +604,16 @@ class _Parser(CommandReader):
                     self.skip("and")
                 phrase = self.sentence()
             self.expect_end()
-            if phrase is None:
+            if phrase is None and later:
+                while self.skip(".") or self.skip(";"):
+                    pass
+                goals = self.until_rules()
+                if not goals and not self.peek():
+                    self.too_late()
+                own, self.rules = tuple(self.rules), []
+                goals += [self.sentences()] if self.peek() else []
+                parts.append(self.ruled_later(parts, _joined(goals), own))
+            elif phrase is None:
                 rules += self.rules
             elif beside and parts:
                 parts.append(All((parts.pop(), phrase)))
@@ -631,7 +659,7 @@ class _Parser(CommandReader):
     def sentence(self) -> Phrase | None:
         """One sentence under its own rules; None, with the rules left in `self.rules`, if it only bans."""
         outer, self.rules, cover, self.cover = self.rules, [], self.cover, ((),)
-        any_order = self.skip_any(_ANY_ORDER)
+        any_order = self.order_said = self.skip_any(_ANY_ORDER)
         self.skip(",")
         self.fronted()
         phrase = self.chain()
@@ -676,6 +704,7 @@ class _Parser(CommandReader):
         self.openings()
         parts: list[Phrase] = []
         self.add_clause(parts)
+        aside = False
         ahead = int(self.peek() == ",")
         if not parts and self.then_ahead(ahead + (self.peek(ahead) == "and")):
             parts += self.until_rules()
@@ -686,17 +715,61 @@ class _Parser(CommandReader):
                 )
             self.said_first = False
             if self.aside(parts):
+                aside = True
                 continue
             if self.connects("then"):
                 self.openings()
-                self.add_clause(parts)
-                self.note_order(parts)
+                if parts and (opened := self.banned_at()):
+                    self.banned_later(opened, parts)
+                else:
+                    self.add_clause(parts)
+                    if len(parts) > 1:
+                        self.note_order(parts)
             elif not parts and (self.skip(",") | (self.skip("and") or self.skip("but"))):
                 self.add_clause(parts)
+            elif aside and self.connects("and"):
+                more: list[Phrase] = []
+                self.add_clause(more)
+                parts[-1:] = [_all([*parts[-1:], *more])]
+                self.note_order(parts)
             else:
                 break
+            aside = False
         self.fillers_behind()
+        if len(parts) == 1 and isinstance(parts[0], All) and len(parts[0].parts) > 2 and not self.order_said:
+            self.note_order(parts)
+        self.order_said = False
         return _joined(parts) if parts else None
+
+    def banned_later(self, opened: tuple[int, bool], parts: list[Phrase]) -> None:
+        """`… then never C until D`, `… then never C, then D`: a ban behind `then` covers only what follows."""
+        outer, self.rules = self.rules, []
+        self.ban(opened)
+        if self.connects("then") or self.connects("and"):
+            goals = self.until_rules()
+            rest = self.chain()
+            goals += [rest] if rest is not None else []
+        else:
+            goals = self.until_rules()
+        if not goals:
+            self.too_late()
+        own, self.rules = tuple(self.rules), outer
+        parts.append(self.ruled_later(parts, _joined(goals), own))
+
+    def ruled_later(self, parts: list[Phrase], phrase: Phrase, rules: tuple[Rule, ...]) -> Phrase:
+        """A phrase under rules that begin with it; what may not cease was just brought about by the part before."""
+        inner = phrase.rules if isinstance(phrase, Ruled) else ()
+        held = [rule.guard for rule in (*rules, *inner) if isinstance(rule, Hold)]
+        if isinstance(parts[-1], Moment) and parts[-1].guard in held:
+            phrase = _joined([parts.pop(), phrase.part if isinstance(phrase, Ruled) else phrase])
+            rules += inner
+        return Ruled(phrase, rules) if rules else phrase
+
+    def too_late(self) -> NoReturn:
+        self.fail(
+            "the task is over before this ban begins: say it without 'then', or say what is to be done after it",
+            self.tokens[self.place - 1],
+        )
 
     def openings(self) -> None:
         """Step over `first`, `then`, `finally,` and the like at the beginning of a clause."""
@@ -719,7 +792,7 @@ class _Parser(CommandReader):
 
     def note_order(self, parts: list[Phrase]) -> None:
         """Tell that `A, then B and C` leaves the order of B and C open."""
-        if len(parts) > 1 and isinstance(parts[-1], All) and not self.bare_list:
+        if parts and isinstance(parts[-1], All) and not self.bare_list:
             texts = [say(part, self.words) for part in parts[-1].parts]
             one, other = " and ".join(texts), ", then ".join(texts)
             self.note(f"'{one}' may be done in any order; for one after the other write '{other}'")
@@ -775,7 +848,10 @@ class _Parser(CommandReader):
         if self.ahead(_TOGETHER) and len(parts) == 1:
             parts[0] = self.together(parts[0])
             return self.skip_any(_TOGETHER)
-        return len(parts) == 1 and isinstance(parts[0], All) and self.skip_any(_ANY_ORDER)
+        if len(parts) == 1 and isinstance(parts[0], All) and self.skip_any(_ANY_ORDER):
+            self.order_said = True
+            return True
+        return False
 
     def not_before(self, parts: list[Phrase]) -> None:
         """`open the door, but not before you have the key`, from behind `not`."""
@@ -804,13 +880,18 @@ class _Parser(CommandReader):
                 self.place += at + found
                 self.skip(",")
                 return True
+            if at > comma and (self.peek(at) == "if" or self.since_ahead(at)):  # … and once you have a key, …
+                self.place += at
+                self.note(f"'and {self.peek()}' is read as 'then'; for parts in any order write 'A and (B, then C)'")
+                return True
         elif word == "or" and self.peek(at) == "or":
             self.place += at + 1
             self.skip("alternatively") or self.skip("else")
             return True
         elif word == "and" and self.ahead(_AND, at):
             at += self.ahead(_AND, at)
-            special = self.then_ahead(at) or self.banned_at(at) or self.peek(at) in ("always", "whenever", "only")
+            special = self.then_ahead(at) or self.banned_at(at) or self.peek(at) in ("always", "whenever", "only", "if")
+            special = special or self.since_ahead(at)
             repeats = self.peek(at) == "do" and self.peek(at + 1) in ("this", "that", "it", "so")
             if special or repeats:
                 return False
@@ -818,7 +899,7 @@ class _Parser(CommandReader):
             self.skip("also")
             return True
         if comma and not self.in_front and self.comma_means() == word:
-            if word == "then" and not self.then_later and self.noun_phrase(self.place + 1) is None:
+            if word == "then" and not self.then_later:
                 self.note("a comma alone is read as 'then'; for parts in any order write 'and' between them")
             self.place += 1
             return True
@@ -890,7 +971,9 @@ class _Parser(CommandReader):
             if phrase is None:
                 self.limit_rules(rules, after=self.guard_of(first))
             return None if phrase is None else _joined([first, phrase])
-        if self.skip("before"):
+        purpose = self.skip("in", "order", "to") or (self.peek() == "to" and self.verbs(self.place + 1) != [])
+        self.place += self.peek() == "to"
+        if purpose or self.skip("before"):
             later = self.before_comma()
             self.need_comma("what comes before")
             phrase = self.alternatives_or_rule()
@@ -926,12 +1009,12 @@ class _Parser(CommandReader):
             return self.only(self.repeated())
         return self.ordered(self.alternatives())
 
-    def since_ahead(self) -> int:
+    def since_ahead(self, start: int = 0) -> int:
         """How many tokens a word for what happened before has that comes next, as in `once you …`; 0 if none does."""
-        if self.peek() == "once" and not self.begins_clause(1):
+        if self.peek(start) == "once" and not self.begins_clause(start + 1):
             return 0
-        is_after = self.peek() == "after" and self.peek(1) not in ("that", "this", "which")
-        return self.ahead(_WHEN) or int(is_after)
+        is_after = self.peek(start) == "after" and self.peek(start + 1) not in ("that", "this", "which")
+        return self.ahead(_WHEN, start) or int(is_after)
 
     def negated_ahead(self) -> bool:
         """Whether a condition with `not` comes next."""
@@ -972,6 +1055,7 @@ class _Parser(CommandReader):
 
     def alternatives_or_rule(self) -> Phrase | None:
         self.fillers()
+        self.skip_any(_FIRST)
         if opened := self.banned_at():
             self.ban(opened)
             return None
@@ -1049,6 +1133,9 @@ class _Parser(CommandReader):
                     self.subject()
                     self.made_sure = True
                     phrase = _joined([self.needed(self.alternatives()), self.needed(phrase)])
+            elif self.skip("in", "order", "to") or (self.peek() == "to" and self.verbs(self.place + 1)):
+                self.skip("to")
+                phrase = _joined([self.needed(phrase), self.needed(self.alternatives())])
             elif self.skip("if"):
                 phrase = self.otherwise(self.condition(), self.needed(phrase))
             elif self.skip("unless"):
@@ -1109,6 +1196,8 @@ class _Parser(CommandReader):
         if len(parts) > 1:
             self.mentioned[mentioned:] = [[phrase for group in self.mentioned[mentioned:] for phrase in group]]
         self.bare_list = bool(bare) and all(bare)
+        if any(isinstance(part, Again) for part in found[1:]):  # what is done again comes later
+            return _joined(found)
         return _all(found) if found else None
 
     def limited(self) -> Phrase | None:
@@ -1140,7 +1229,7 @@ class _Parser(CommandReader):
                 if len(self.mentioned) < 2 and not isinstance(phrase, Moment):
                     self.fail("'again' needs something that was done before")
                 phrase = Again(self.guard_of(phrase))
-            elif self.skip("at", "most"):
+            elif self.skip("at", "most") or self.skip("no", "more", "than"):
                 times = self.times()
                 if times is None:
                     self.fail("a number of times is needed after 'at most'")
@@ -1156,8 +1245,17 @@ class _Parser(CommandReader):
 
     def fillers_behind(self) -> None:
         """Step over words that change nothing behind a clause."""
-        while self.ahead(FILLERS_BEHIND) and not (self.peek(2) == "as" and self.peek() == "as"):
-            self.skip_any(FILLERS_BEHIND)
+        while True:
+            comma = int(self.peek() == ",")
+            same = self.noun_phrase(self.place + 1) if comma and self.peek(1) == "any" else None
+            if same is not None and self.last is not None and same.things == self.last.phrases[-1].things:
+                self.place = same.stop  # open a door, any door
+                continue
+            found = self.ahead(FILLERS_BEHIND, comma)
+            ends = self.peek(comma + found) in (".", ";", ",", ")", "")
+            if not found or (comma and not ends) or (self.peek() == "as" and self.peek(2) == "as"):
+                return
+            self.place += comma + found
 
     def unit(self) -> Phrase | None:
         self.fillers()
@@ -1188,8 +1286,11 @@ class _Parser(CommandReader):
             return self.within(Moment(((),)))
         if self.peek() in ("stop", "stops", "stopping") and self.peek(1) in self.lexicon.gerunds:
             self.place += 1
-            command = self.command()
-            return Stop(command.guard)
+            guard = self.command().guard
+            while self.peek() == "or" and self.peek(1) in self.lexicon.gerunds:
+                self.place += 1
+                guard += self.command().guard
+            return Stop(guard)
         if self.peek() in ("keep", "keeps", "always", "remain", "continue") and not self.verbs(self.place):
             return self.kept()
         negated = self.subject()
@@ -1204,7 +1305,8 @@ class _Parser(CommandReader):
         command = self.neither() or self.command()
         self.made_sure = False
         phrase = self.goal(command)
-        if command.pattern[1:] == ("{}", "to", "{}") and "put {} next to {}" in self.lexicon.meanings:
+        brings = self.lexicon.meanings[" ".join(command.pattern)] == self.lexicon.meanings.get("bring {} to {}")
+        if brings and "put {} next to {}" in self.lexicon.meanings:
             other = self.meaning(("put", "{}", "next", "to", "{}"), command.phrases)
             if other is not None:
                 said = " ".join(command.pattern).replace("{}", "…")
@@ -1216,14 +1318,15 @@ class _Parser(CommandReader):
 
     def neither(self) -> Command | None:
         """`touch neither the key nor the box`."""
-        if self.peek(1) != "neither" or self.peek() not in self.lexicon.by_first:
+        before = next((n for n in range(1, 4) if self.peek(n) == "neither"), 0)
+        if not before or self.peek() not in self.lexicon.by_first:
             return None
-        del self.tokens[self.place + 1]
+        del self.tokens[self.place + before]
         self._nouns.clear()
         self._verbs.clear()
         commands = [self.banned(takes_noun=False)]
         while self.skip("or"):
-            commands.append(self.banned(takes_noun=True))
+            commands.append(self.banned(takes_noun=False))
         cubes = tuple(dict.fromkeys(cube for command in commands for cube in command.avoided))
         none = replace(commands[0].phrases[0], count=NONE)
         return replace(commands[0], groups=(cubes,), phrases=(none, *commands[0].phrases[1:]))
@@ -1245,10 +1348,19 @@ class _Parser(CommandReader):
                 self.ban(opened)
             elif self.skip("with") or self.skip("using"):
                 phrase = self.during(phrase, self.holding())
+            elif self.without_thing():
+                self.place += 1
+                phrase = self.during(phrase, negation(self.holding()))
+                self.note("'without' and a thing is read as not having it then; to keep off it write 'avoid'")
             elif self.peek() in ("carrying", "holding") and self.verbs(self.place):
                 phrase = self.during(phrase, self.condition())
             else:
                 return phrase
+
+    def without_thing(self) -> bool:
+        """Whether `without a key` comes next, which does not say what may not be done."""
+        bare = self.peek() == "without" and self.noun_phrase(self.place + 1) is not None
+        return bare and not self.verbs(self.place + 1) and "have {}" in self.lexicon.meanings
 
     def kept(self) -> Phrase | None:
         """`keep holding a key (until …)`, `always hold a key`."""

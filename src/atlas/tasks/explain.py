@@ -73,20 +73,30 @@ def _summary(task: Task, vocabulary: Vocabulary) -> str:
 def _says(text: str, task: Task, vocabulary: Vocabulary) -> bool:
     """Whether a text is read back as the same task."""
     try:
-        return shape(english(text, vocabulary)) == shape(task)
+        return shape(english(text, vocabulary), vocabulary) == shape(task, vocabulary)
     except AtlasError:
         return False
 
 
-def shape(task: Task) -> list[Any]:
-    """What is left of a task when the numbers of states are forgotten: equal shapes are equal tasks."""
+def shape(task: Task, vocabulary: Vocabulary | None = None) -> list[Any]:
+    """What is left of a task when the numbers of states are forgotten: equal shapes are equal tasks.
+
+    With a vocabulary also the order of edges that it says are never satisfied at once.
+    """
+
+    def apart(one: Edge, other: Edge) -> bool:
+        if any(-x in other.literals for x in one.literals):
+            return True
+        pairs = ((x - 1, y - 1) for x in one.literals for y in other.literals if x > 0 and y > 0)
+        return vocabulary is not None and any(vocabulary.excludes[pair] for pair in pairs)
+
     order = [task.root, *task.called]
     shapes = []
     for machine in (task.machines[m] for m in order):
         rows = []
         for u in (states := [0]):
             edges = machine.leaving[u]
-            if all(any(-x in b.literals for x in a.literals) for i, a in enumerate(edges) for b in edges[:i]):
+            if all(apart(a, b) for i, a in enumerate(edges) for b in edges[:i]):
                 edges = tuple(sorted(edges, key=lambda e: sorted(e.literals)))  # else their order means something
             for edge in edges:
                 if edge.target not in states:

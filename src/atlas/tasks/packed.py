@@ -18,6 +18,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError
+from atlas.pictured import Pictured
 from atlas.struct import Struct
 from atlas.tasks import machine
 from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
@@ -25,7 +26,7 @@ from atlas.types import Edit, Graph
 from atlas.vocabulary import ACCEPTED, RUNNING
 
 
-class PackedTask(Struct):
+class PackedTask(Struct, Pictured):
     """Machines in one array. State 0 of each is its initial one; terminal states have no edges.
 
     A literal is `proposition + 1`, negative if negated; 0 is an unused slot. A guard is the conjunction of its
