@@ -54,6 +54,11 @@ def on_device(level):
     return jax.tree.map(jnp.asarray, level)
 
 
+def on_a_letter(level):
+    """The same map, the agent on one of its letters."""
+    return Level.unchecked(cells=level.cells, position=np.argwhere(level.cells)[0].astype(np.int8))
+
+
 def test_each_letter_is_there_twice_and_the_agent_on_an_empty_cell(maps):
     for level in maps["full"]:
         assert Counter(level.cells.flatten().tolist()) == {EMPTY: 25, **dict.fromkeys(range(1, 13), 2)}
@@ -110,8 +115,8 @@ def test_the_world_moves_as_its_twin(maps):
 @pytest.mark.parametrize("row", range(5), ids=[edit.name for edit in DOMAIN.edits])
 def test_edits_obey_the_rules_and_their_names_are_true(row, maps):
     edit = DOMAIN.edits[row]
-    on_letter = [level.replace(position=np.argwhere(level.cells)[0].astype(np.int8)) for level in maps["full"][:16]]
-    crowded = [level.replace(cells=np.maximum(level.cells, 1)) for level in maps["few"][:2]]
+    on_letter = [on_a_letter(level) for level in maps["full"][:16]]
+    crowded = [Level.unchecked(cells=np.maximum(one.cells, 1), position=one.position) for one in maps["few"][:2]]
     levels = [*maps["full"][:16], *maps["few"][:16], *maps["one"][:16], *on_letter, *crowded]
     batch = jax.tree.map(lambda *x: jnp.stack([jnp.asarray(one) for one in x]), *levels)
     applies = np.asarray(jax.jit(jax.vmap(edit.applicable))(batch))
@@ -163,7 +168,7 @@ def test_edits_obey_the_rules_and_their_names_are_true(row, maps):
 
 
 def test_maps_are_read_back(maps):
-    for level in [*maps["full"][:8], maps["full"][0].replace(position=np.argwhere(maps["full"][0].cells)[3])]:
+    for level in [*maps["full"][:8], on_a_letter(maps["full"][0])]:
         text = format_level(level)
         for written in (text, text.replace(" ", ""), f"\n\n{text}\n"):
             again = parse_level(written)

@@ -57,6 +57,6 @@ SETS: Final = (
     _recipe(
         "letters-parity", "problems of LetterWorld: one to five letters in order, each undone by another",
         TaskConfig(sampler="parity", max_length=LENGTHS[-1]),
-        "e2f717967629c8c4eabd4f96ed19cd6f081fe2e89a2769941676a922de90f9e3",
+        "3cfd797a32e07a412f04783eff9db1f5e79dbc1154f43c76dca9ab23f1e6b79b",
     ),
 )  # fmt: skip
