@@ -1,5 +1,6 @@
 """Charts of learning, diagnostics and curriculum: curves with bands over seeds, bars, shares."""
 
+import sys
 import io
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -87,7 +88,8 @@ def points(records: Sequence[Plain], value: Value, axis: Axis = STEPS) -> tuple[
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+    """Whether it is a number that can be drawn: neither infinite nor larger than floats are."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def join(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve | None:
