@@ -1,8 +1,8 @@
 """Charts of learning, diagnostics and curriculum: curves with bands over seeds, bars, shares."""
 
-import sys
 import io
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
