@@ -289,7 +289,8 @@ class Config(Settings):
         """Bytes that a run holds at the least, by the settings that ask for them."""
         run, plan = self.run, self.plan
         envs = max(plan.num_train, plan.num_eval or 0)
-        steps = {f"{envs:,} environments x run.rollout = {run.rollout:,} steps": envs * run.rollout * STEP_BYTES}
+        by = "run.num_envs" if envs == run.num_envs else "teacher.num_eval"
+        steps = {f"{by} = {envs:,} x run.rollout = {run.rollout:,} steps": envs * run.rollout * STEP_BYTES}
         if plan.buffer is None:
             return steps
         capacity = plan.buffer.capacity

@@ -693,11 +693,11 @@ def main() -> int:
     os.environ.setdefault("COLUMNS", "200")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = folder
+        warm_up(Path(folder))
         if args.only and Path(args.only).is_file():
             wrong = judge(Path(args.only).name.split("-")[0], Path(args.only))
             print(wrong or "read, or refused with a sentence")
             return int(bool(wrong))
-        warm_up(Path(folder))
         found, slowest, begun, counts = 0, (0.0, ""), time.monotonic(), Counter[str]()
         seed, numbers = args.seed, range(args.start, args.start + args.count)
         if args.only:

@@ -354,6 +354,19 @@ def test_choosing_one_of_many(tmp_path: Path) -> None:
             choose(path, **arguments)
 
 
+def test_the_others_are_not_read(tmp_path: Path) -> None:
+    """Of a large set one is shown at once, and although another one is spoilt."""
+    spoilt = VISIT.replace("front_ball_red", "dance")
+    path = write(tmp_path / "set.yaml", "---".join([FETCH, spoilt]))
+    assert choose(path, name="fetch").name == choose(path, index=0).name == "fetch"
+    assert choose(f"{path}:fetch").name == "fetch"
+    with pytest.raises(AtlasError, match="dance"):
+        choose(path, index=1)
+    write(tmp_path / "twice.yaml", "---".join([FETCH, FETCH]))
+    with pytest.raises(AtlasError, match="is called 'fetch' too"):
+        choose(tmp_path / "twice.yaml", index=0)
+
+
 def test_authors_grids_must_match(tmp_path: Path) -> None:
     path = write(tmp_path / "a.yaml", AUTHORS_LEVEL.replace("  #pyg  #\n", ""))
     with pytest.raises(AtlasError, match="col_grid has 4 lines and obj_grid 5"):

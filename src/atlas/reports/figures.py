@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -87,7 +88,8 @@ def points(records: Sequence[Plain], value: Value, axis: Axis = STEPS) -> tuple[
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+    """Whether it is a number that can be drawn: neither infinite nor larger than floats are."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def join(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve | None:
