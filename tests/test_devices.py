@@ -99,5 +99,6 @@ def test_on_a_cpu_a_device_a_core_where_it_pays(name, cores, devices):
 )
 def test_a_run_goes_on_on_as_many_devices_as_before(monkeypatch, here, asked, before, devices):
     monkeypatch.setattr(running.jax, "local_devices", lambda: here * [types.SimpleNamespace(platform="cpu")])
-    monkeypatch.setattr(running, "mesh_of", lambda n: types.SimpleNamespace(size=n))
+    monkeypatch.setattr(running, "mesh_of", lambda n: n)
+    monkeypatch.setattr(running, "Layout", lambda n: types.SimpleNamespace(shards=n))
     assert running._layout(asked, PRESETS["quick"].config, before).shards == devices
