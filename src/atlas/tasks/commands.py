@@ -39,24 +39,7 @@ AUXILIARIES: Final = phrases(
     """
 )
 PERFECT: Final = phrases("have; has; had; are; is; am; was; were; been; be; having; being; already; ever")
-_NOT: Final = [
-    "do",
-    "does",
-    "did",
-    "is",
-    "are",
-    "must",
-    "should",
-    "shall",
-    "have",
-    "has",
-    "had",
-    "was",
-    "were",
-    "would",
-    "could",
-    "need",
-]
+_NOT: Final = "do does did is are must should shall have has had was were would could need".split()
 _CONTRACTED: Final = {
     **{f"{word}n{mark}t": f"{word} not" for word in _NOT for mark in ("'", "")},
     **{
