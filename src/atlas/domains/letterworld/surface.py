@@ -62,6 +62,9 @@ class LetterWorldSurface:
         inside = (place >= 0) & (place < SIZE)
         return np.asarray((cells <= len(LETTERS)).all((1, 2)) & inside.all(1))
 
+    def things(self, level: Level) -> list[str]:
+        return [LETTERS[code - 1] for code in np.asarray(level.cells).flatten().tolist() if code]
+
     def describe(self, level: Level) -> dict[str, Any]:
         return {"letters": _count(level), "level": text.format_level(level)}
 
