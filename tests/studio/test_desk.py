@@ -95,6 +95,16 @@ def test_a_task_is_read_in_every_way(desk):
         assert desk.answer("task", {"mode": mode, **body})["value"] == told["value"]
 
 
+def test_all_means_what_the_level_holds(desk):
+    words = {"mode": "english", "text": "go to all the balls", "level": {"level": ROOM}}
+    assert desk.answer("task", words)["understood"] == "Go to a red ball."
+    more = {"level": ROOM.replace("..kr..", "obkr..")}
+    told = desk.answer("task", words | {"level": more})
+    names = {name for edge in told["machines"]["m0"]["edges"] for name in edge["formula"]}
+    assert {"front_ball_red", "front_ball_blue"} <= names
+    assert desk.answer("verdict", {"problem": PROBLEM | {"task": words["text"]}})["verdict"] == "solvable"
+
+
 def test_mistakes_in_a_task_have_their_place(desk):
     with pytest.raises(TextError, match="did you mean key") as wrong:
         desk.answer("task", {"mode": "english", "text": "pick up the red kee"})
@@ -273,6 +283,19 @@ def test_a_run_shows_its_curves_what_is_replayed_and_lineages(desk):
     assert desk.answer("picture", {"where": chain[1]["where"], "name": chain[1]["name"]})["png"]
     with pytest.raises(AtlasError, match="is no run"):
         desk.answer("run", {"run": "inside"})
+
+
+def test_it_works_in_letterworld(tmp_path):
+    desk = Desk(Studio(str(tmp_path)))
+    domain = {"domain": "letterworld"}
+    facts = desk.answer("start", {})["domains"]["letterworld"]
+    assert facts["actions"] == ["up", "right", "down", "left"]
+    level = desk.answer("template", {**domain, "name": facts["templates"][-1]})["level"]
+    problem = {**domain, "level": level, "task": "visit h, then visit l"}
+    found = desk.answer("verdict", {"problem": problem})
+    assert desk.answer("play", {"problem": problem, "actions": found["plan"]})["ending"] == "solved"
+    painted = desk.answer("paint", {**domain, "level": level, "strokes": [{"brush": "letter c", "at": [0, 0]}]})
+    assert painted["level"]["level"].startswith("c")
 
 
 def test_it_works_in_another_domain(tmp_path, monkeypatch):

@@ -156,8 +156,9 @@ class Desk:
     # Tasks
 
     def task(self, body: Body) -> Plain:
-        """A task from words, a formula, a text in YAML, or a value as files hold it."""
+        """A task from words, a formula, a text in YAML, or a value as files hold it; a level says what `all` means."""
         domain = _domain(body)
+        things = surface_of(domain).things(_level(body)) if body.has("level") else None
         vocabulary = vocabulary_of(domain)
         mode = body.one_of("mode", ("english", "ltlf", "yaml", "value"))
         value: Any = body.fields.get("value") if mode == "value" else body.text("text")
@@ -167,12 +168,12 @@ class Desk:
             warnings.simplefilter("always", TaskWarning)
             try:
                 if mode == "english":
-                    task, phrase, notes = read_english(value, vocabulary)
+                    task, phrase, notes = read_english(value, vocabulary, things)
                 else:
                     if mode == "yaml":
                         documents = parse_documents(value, Path("task"))
                         value = documents[0].value() if len(documents) == 1 else None
-                    task = parse_task({"ltlf": value} if mode == "ltlf" else value, vocabulary)
+                    task = parse_task({"ltlf": value} if mode == "ltlf" else value, vocabulary, things)
             except AtlasError as error:
                 if mode == "english" and _is_formula(value, vocabulary):
                     raise AtlasError("This is an LTLf formula: choose LTLf to read it as one.") from None
@@ -606,12 +607,14 @@ def _problem(body: Body) -> NamedProblem:
     level, value = _level(body), body.fields.get("task")
     tags = tuple(body.words("tags")) if body.has("tags") else ()
     about = About(body.text("name", "", 300), body.text("notes", "", 20_000), tags)
-    return NamedProblem(level=level, task=_parsed_task(json.dumps(value), _domain(body)), about=about)
+    domain = _domain(body)
+    task = _parsed_task(json.dumps(value), domain, tuple(surface_of(domain).things(level)))
+    return NamedProblem(level=level, task=task, about=about)
 
 
 @lru_cache(maxsize=64)
-def _parsed_task(value: str, domain: str) -> Task:
-    return parse_task(json.loads(value), vocabulary_of(domain))
+def _parsed_task(value: str, domain: str, things: tuple[str, ...]) -> Task:
+    return parse_task(json.loads(value), vocabulary_of(domain), things)
 
 
 @cache

@@ -280,7 +280,7 @@ export class Edits extends Panel {
     try {
       const made = await ask("edit", { problem: this.studio.problem, kind: this.kind.value, seed: this.seed++ });
       const facts = await ask("level", { domain: made.problem.domain, level: made.problem.level });
-      const told = await ask("task", { domain: made.problem.domain, mode: "value", value: made.problem.task });
+      const told = await ask("task", { domain: made.problem.domain, level: made.problem.level, mode: "value", value: made.problem.task });
       this.made = made;
       this.before.show(this.studio.level.tiles);
       this.after.show(facts.tiles);

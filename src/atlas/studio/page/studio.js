@@ -57,6 +57,7 @@ class Studio {
     this.level = facts;
     this.document = { ...this.document, level: facts.level };
     this.changed(how === "paint" || how === "text" ? how : "");
+    this.task.levelChanged();
   }
 
   taskChanged(task, told) {
@@ -86,7 +87,7 @@ class Studio {
 
   /** Take over another document; `where` is the set that it belongs to. */
   async load(problem, where = undefined) {
-    const told = problem.task === null ? null : await ask("task", { domain: problem.domain, mode: "value", value: problem.task });
+    const told = problem.task === null ? null : await ask("task", { domain: problem.domain, level: problem.level, mode: "value", value: problem.task });
     const facts = await ask("level", { domain: problem.domain, level: problem.level });
     if (where !== undefined) this.where = where;
     this.document = { ...problem, task: told ? asTask(problem.task, told) : { mode: "english", text: "", value: null } };

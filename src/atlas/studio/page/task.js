@@ -117,10 +117,15 @@ export class TaskPanel {
     this.grow();
     if (!text.trim()) { this.trouble.textContent = ""; this.studio.taskMissing(); return; }
     try {
-      const told = await ask("task", { domain: this.studio.document.domain, mode, text });
+      const told = await ask("task", { domain: this.studio.document.domain, level: this.studio.document.level, mode, text });
       this.show(told);
       if (remember && !told.refused) this.studio.taskChanged({ mode, text, value: mode === "ltlf" ? { ltlf: text } : mode === "english" ? text : told.value }, told);
     } catch (error) { this.refuse(error); }
+  }
+
+  /** Another level: what speaks of all its things means something else now. */
+  levelChanged() {
+    if (this.mode === "english" && /\b(all|every|each|both)\b/i.test(this.text.value)) this.send();
   }
 
   refuse(error) {
@@ -334,7 +339,7 @@ export class TaskPanel {
       [name, name === this.chosen.machine ? edit(machine.edges) : machine.edges]));
     const value = asTransitions(this.told.root, machines);
     try {
-      const told = await ask("task", { domain: this.studio.document.domain, mode: "value", value });
+      const told = await ask("task", { domain: this.studio.document.domain, level: this.studio.document.level, mode: "value", value });
       const sentence = typeof told.value === "string" && !told.refused;
       this.mode = sentence ? "english" : "yaml";
       this.text.value = sentence ? told.value : told.yaml;
@@ -361,7 +366,7 @@ export class TaskPanel {
 
   /** Take a value as files hold it. */
   async take(value) {
-    const told = await ask("task", { domain: this.studio.document.domain, mode: "value", value });
+    const told = await ask("task", { domain: this.studio.document.domain, level: this.studio.document.level, mode: "value", value });
     this.mode = typeof value === "string" ? "english" : "yaml";
     this.text.value = typeof value === "string" ? value : told.yaml;
     this.showMode();
