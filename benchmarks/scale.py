@@ -36,7 +36,6 @@ class Args:
 def memory(preset: str, devices: int) -> dict[str, float]:
     """Megabytes a device: computed from the shapes of what is kept, and as the compiler plans them."""
     import jax
-    import jax.numpy as jnp
 
     from atlas.build import build
     from atlas.devices import Layout, mesh_of
@@ -49,7 +48,7 @@ def memory(preset: str, devices: int) -> dict[str, float]:
         shapes = jax.tree.map(
             lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), shapes, trainer.shardings
         )
-    plan = trainer.compiled.lower(shapes, jnp.int32(1)).compile().memory_analysis()
+    plan = trainer.compiled.lower(shapes).compile().memory_analysis()
     own = [(x.sharding.shard_shape(x.shape) if x.sharding else x.shape, x.dtype) for x in jax.tree.leaves(shapes)]
     return {
         "devices": devices,

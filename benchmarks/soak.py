@@ -33,12 +33,10 @@ run: {num_envs: 8, rollout: 8, total_steps: 1000000000000, snapshot_every: 20.0,
 """
 DISTURBED: Final = 0.6
 """Share of the time that the disturbed run gets; the other one needs no restarts."""
-PATIENCE: Final = 180.0
-"""Seconds that anything may take."""
 SHORTEST: Final = 2.0
-"""Seconds that a process is let be, at least: Python itself needs some to start."""
-WARM: Final = 30.0
-"""Seconds until a process has grown to its size: after them memory must stay flat."""
+"""Seconds of the processor that a process is let be, at least: Python itself needs some to start."""
+WARM: Final = 2
+"""How often a process must have looked at held-out problems until it has grown to its size: all is compiled then."""
 MORE_MEMORY, MORE_FILES = 64.0, 4
 """Megabytes and open files that a process may grow by, from the first third of its life to the last."""
 
@@ -46,7 +44,8 @@ MORE_MEMORY, MORE_FILES = 64.0, 4
 class Soak:
     """Both runs, and what has happened to them."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, patience: float) -> None:
+        self.patience = patience
         self.folder, self.run, self.calm = folder, folder / "disturbed", folder / "undisturbed"
         self.book = folder / "soak.json"
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,14 +57,10 @@ class Soak:
         self.chance = random.Random(f"{seed} {self.told['calls']}")
         self.told["calls"] += 1
 
-    def atlas(self, *arguments: str) -> "Process":
-        environment = {**os.environ, "XDG_CACHE_HOME": str(self.folder / "cache")}
-        return Process([sys.executable, "-m", "atlas", *arguments], environment, self)
-
-    def start(self, run: Path) -> "Process":
-        if (run / "config.yaml").exists():
-            return self.atlas("resume", str(run))
-        return self.atlas("train", str(self.folder / "soak.yaml"), "--folder", str(run))
+    def start(self, run: Path, *settings: str) -> "Process":
+        """Begin or go on with a run."""
+        new = ("train", str(self.folder / "soak.yaml"), "--folder", str(run))
+        return Process(self, run, *(("resume", str(run)) if (run / "config.yaml").exists() else new), *settings)
 
     def amiss(self, sentence: str) -> None:
         print(f"AMISS: {sentence}", flush=True)
@@ -79,11 +74,14 @@ class Soak:
 class Process:
     """One stretch of a run, its memory and open files measured every second."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], soak: Soak) -> None:
-        self.soak, self.log = soak, (soak.folder / "output.log").open("w+")
+    def __init__(self, soak: Soak, run: Path, *arguments: str) -> None:
+        self.soak, self.run, self.log = soak, run, (soak.folder / "output.log").open("w+")
+        environment = {**os.environ, "XDG_CACHE_HOME": str(soak.folder / "cache")}
+        command = [sys.executable, "-m", "atlas", *arguments]
         self.process = subprocess.Popen(command, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
-        self.born = time.monotonic()
-        self.samples: list[tuple[float, float, int]] = []
+        self.begun = looks(run)
+        self.samples: list[tuple[float, int]] = []
+        """Megabytes and open files, since it has grown to its size."""
 
     @property
     def alive(self) -> bool:
@@ -99,8 +97,32 @@ class Process:
                 memory = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmRSS"))
             except (OSError, StopIteration):  # it has just ended
                 break
-            self.samples.append((time.monotonic() - self.born, memory, files))
+            if self.samples or looks(self.run) >= self.begun + WARM:
+                self.samples.append((memory, files))
             time.sleep(min(1.0, max(0.0, end - time.monotonic())))
+
+    def live_a_while(self, seconds: float) -> None:
+        """So many seconds of the processor from its start, or from its first new checkpoint on: both are worth
+        disturbing."""
+        if self.soak.chance.random() < 0.5:
+            self.train()
+        end = self.worked() + seconds
+        self.live(self.soak.patience, until=lambda: self.worked() >= end)
+
+    def worked(self) -> float:
+        """Seconds of the processor so far."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def train(self) -> None:
+        """Until there is a checkpoint that was not there before."""
+        before = max(saved(self.run), default=0)
+        self.live(self.soak.patience, until=lambda: max(saved(self.run), default=0) > before)
+        if self.alive and max(saved(self.run), default=0) <= before:
+            self.soak.amiss(f"no new checkpoint within {self.soak.patience:.0f} s")
 
     def send(self, number: signal.Signals) -> None:
         if self.alive:
@@ -109,9 +131,9 @@ class Process:
     def end(self, what: str, codes: tuple[int, ...]) -> str:
         """Wait for its end; the exit code must be one of these. Returns what it printed."""
         try:
-            code = self.process.wait(PATIENCE)
+            code = self.process.wait(self.soak.patience)
         except subprocess.TimeoutExpired:
-            self.soak.amiss(f"{what}: no end within {PATIENCE:.0f} s")
+            self.soak.amiss(f"{what}: no end within {self.soak.patience:.0f} s")
             self.process.kill()
             code = self.process.wait()
         self.log.seek(0)
@@ -126,8 +148,7 @@ class Process:
         return output
 
     def _require_flat(self, what: str) -> None:
-        warm = [(memory, files) for age, memory, files in self.samples if age >= WARM]
-        third = len(warm) // 3
+        warm, third = self.samples, len(self.samples) // 3
         if third < 10:
             return
         first, last = ([median(column) for column in zip(*part, strict=True)] for part in (warm[:third], warm[-third:]))
@@ -143,6 +164,12 @@ def saved(run: Path) -> list[int]:
     return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 
 
+def looks(run: Path) -> int:
+    """How often a run has looked at held-out problems so far."""
+    file = run / "metrics.jsonl"
+    return file.read_bytes().count(b'"curriculum"') if file.exists() else 0
+
+
 def about(run: Path) -> dict[str, Any]:
     """The description of the last checkpoint."""
     return json.loads((run / "checkpoints" / str(saved(run)[-1]) / "about" / "metadata").read_text())
@@ -154,27 +181,19 @@ def disturb(soak: Soak, seconds: float) -> None:
     while time.monotonic() < end:
         what = soak.chance.choice(list(DISTURBANCES))
         soak.happened[what] += 1
-        DISTURBANCES[what](soak, min(SHORTEST + soak.chance.expovariate(1 / 40), max(SHORTEST, end - time.monotonic())))
+        DISTURBANCES[what](soak, min(SHORTEST + soak.chance.expovariate(1 / 20), max(SHORTEST, end - time.monotonic())))
         soak.keep()
-        last = saved(soak.run)[-1] if saved(soak.run) else 0
+        last = max(saved(soak.run), default=0)
         print(f"{max(0.0, end - time.monotonic()):6.0f} s left, iteration {last:,}: {what}", flush=True)
     process = soak.start(soak.run)
-    wait_until_it_trains(soak, process)
+    process.train()
     process.send(signal.SIGTERM)
     process.end("the last stop", (0,))
 
 
-def wait_until_it_trains(soak: Soak, process: Process) -> None:
-    """Until there is a checkpoint that was not there before."""
-    before = saved(soak.run)[-1] if saved(soak.run) else 0
-    process.live(PATIENCE, until=lambda: bool(saved(soak.run)) and saved(soak.run)[-1] > before)
-    if process.alive and (not saved(soak.run) or saved(soak.run)[-1] <= before):
-        soak.amiss(f"no new checkpoint within {PATIENCE:.0f} s")
-
-
 def kill(soak: Soak, seconds: float) -> None:
     process = soak.start(soak.run)
-    process.live(seconds)
+    process.live_a_while(seconds)
     process.send(signal.SIGKILL)
     process.end("killed", (-signal.SIGKILL,))
 
@@ -182,7 +201,7 @@ def kill(soak: Soak, seconds: float) -> None:
 def stop(soak: Soak, seconds: float, number: signal.Signals = signal.SIGTERM) -> None:
     """While it still compiles, the signal ends it; later it saves first."""
     process = soak.start(soak.run)
-    process.live(seconds)
+    process.live_a_while(seconds)
     process.send(number)
     process.end(f"stopped by {number.name}", (0, -signal.SIGTERM, 130))
 
@@ -193,7 +212,7 @@ def interrupt(soak: Soak, seconds: float) -> None:
 
 def freeze(soak: Soak, seconds: float) -> None:
     process = soak.start(soak.run)
-    process.live(seconds)
+    process.live_a_while(seconds)
     process.send(signal.SIGSTOP)
     time.sleep(soak.chance.uniform(1, 15))
     process.send(signal.SIGCONT)
@@ -225,14 +244,14 @@ def fill_disk(soak: Soak, seconds: float) -> None:
         if disk is None:
             soak.happened["fill_disk, by a limit on files"] += 1
             process = soak.start(soak.run)
-            process.live(seconds)
+            process.live_a_while(seconds)
             if process.alive:
                 subprocess.run(["prlimit", "--pid", str(process.process.pid), "--fsize=2000:2000"], check=True)
             told = process.end("no file may grow", (2,))
         else:
             run = disk / soak.run.name
             process = soak.start(run)
-            process.live(seconds)
+            process.live_a_while(seconds)
             free = shutil.disk_usage(disk).free
             with (disk / "ballast").open("wb") as ballast:
                 ballast.write(bytes(free))
@@ -273,13 +292,7 @@ def compare(soak: Soak) -> None:
     """Train the other run to the same iteration, undisturbed, and look for differences."""
     goal = about(soak.run)
     print(f"{sum(soak.happened.values())} disturbances; now undisturbed to iteration {goal['iteration']:,}", flush=True)
-    steps = str(goal["steps"])
-    if (soak.calm / "config.yaml").exists():
-        process = soak.atlas("resume", str(soak.calm), "--run.total-steps", steps)
-    else:
-        process = soak.atlas(
-            "train", str(soak.folder / "soak.yaml"), "--folder", str(soak.calm), "--run.total-steps", steps
-        )
+    process = soak.start(soak.calm, "--run.total-steps", str(goal["steps"]))
     process.live(1e9)
     process.end("undisturbed", (0,))
     other = about(soak.calm)
@@ -299,8 +312,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=90.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--folder", type=Path, default=Path("runs") / "soak")
+    parser.add_argument(
+        "--patience", type=float, default=180.0, help="seconds that anything may take (busy machines: more)"
+    )
     args = parser.parse_args()
-    soak = Soak(args.folder.absolute(), args.seed)
+    # What a shell starts in the background ignores Ctrl-C, and so would all that is started from it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    soak = Soak(args.folder.absolute(), args.seed, args.patience)
     try:
         disturb(soak, 60 * DISTURBED * args.minutes)
         compare(soak)

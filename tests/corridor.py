@@ -21,18 +21,18 @@ from rich.text import Text as TerminalText
 from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
 from atlas.domains import DOMAINS, DomainRow
 from atlas.errors import LevelTextError
+from atlas.pictured import Pictured
 from atlas.presets import Preset
 from atlas.settings import DomainSettings, setting
 from atlas.show.canvas import Circle, Drawing, Rectangle, Shape, Sign, Symbol, Text
 from atlas.struct import Struct
 from atlas.tasks.machine import Stack, chains, holds, outcome, take
 from atlas.tasks.packed import unpack
-from atlas.types import Edit, Problem
+from atlas.types import Brush, Edit, Problem
 from atlas.ued import ACCELConfig, BufferConfig, EditConfig
 from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
 
 LETTERS = "wxyz"
-"""No `a`: it is an article."""
 WALL = len(LETTERS)
 SIGHT = 1
 """How far the agent sees to either side."""
@@ -48,6 +48,7 @@ VOCABULARY = Vocabulary(
     implies=np.eye(len(LETTERS), dtype=bool),
     excludes=~np.eye(len(LETTERS), dtype=bool),
     ids={f"at_{letter}": i for i, letter in enumerate(LETTERS)},
+    verbs={"go to {}": "stand on {}"},
 )
 
 
@@ -63,7 +64,7 @@ class CorridorConfig(DomainSettings):
     """Steps after which an episode is cut."""
 
 
-class Level(Struct):
+class Level(Struct, Pictured):
     """A corridor at the start of an episode; also its state in the middle of one."""
 
     domain: ClassVar[str] = "corridor"
@@ -163,14 +164,21 @@ class CorridorSurface:
 
     level_type = Level
     level_keys = ("corridor", "start")
+    carries = False
     keys = ({"left": 0, "right": 1}, "← → walk")
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:
         letters = texts["corridor"].strip()
         if not set(letters) <= set(LETTERS) or not 0 < len(letters) <= MOST:
             raise LevelTextError(f"'{letters}' is no corridor: 1 to {MOST} letters of {LETTERS}", key="corridor")
+        start = texts.get("start", "0").strip()
+        if start not in map(str, range(len(letters))):
+            raise LevelTextError(f"'{start}' is no start: a number below {len(letters)} is needed", key="start")
+        return self._made(letters, int(start))
+
+    def _made(self, letters: str, start: int) -> Level:
         cells = jnp.array([LETTERS.index(letter) for letter in letters], jnp.uint8)
-        return Level(cells=cells, position=jnp.int8(int(texts.get("start", "0"))))
+        return Level(cells=cells, position=jnp.int8(start))
 
     def format_level(self, level: Level) -> dict[str, str]:
         return {"corridor": self._letters(level), "start": str(int(level.position))}
@@ -188,6 +196,9 @@ class CorridorSurface:
     def sound(self, levels: Level) -> np.ndarray:
         cells, place = np.asarray(levels.cells), np.asarray(levels.position)
         return (cells <= WALL).all(1) & (place >= 0) & (place < (cells != WALL).sum(1))
+
+    def things(self, level: Level) -> list[str]:
+        return list(self._letters(level))
 
     def describe(self, level: Level) -> dict[str, Any]:
         return {"cells": len(self._letters(level)), **self.format_level(level)}
@@ -222,6 +233,47 @@ class CorridorSurface:
     def tiles(self, level: Level) -> dict[str, Any]:
         cells = [LETTERS.index(letter) for letter in self._letters(level)]
         return {"cols": len(cells), "cells": cells, "at": [0, int(level.position)], "to": 0, "lit": []}
+
+    def view_tiles(self, view: np.ndarray) -> dict[str, Any]:
+        return {"cols": view.size, "cells": view.flatten().tolist(), "at": [0, SIGHT], "to": 0, "lit": []}
+
+    def brushes(self) -> list[Brush]:
+        letters = [Brush(f"the {letter}", "letter", (f"cell{n}",)) for n, letter in enumerate(LETTERS)]
+        return [*letters, Brush("agent", "agent", ("agent0",))]
+
+    def paint(self, level: Level, brush: str, row: int, column: int) -> Level:
+        letters = self._letters(level)
+        self._require_inside(letters, row, column)
+        if brush == "agent":
+            return self._made(letters, column)
+        if brush not in (known.name for known in self.brushes()):
+            raise LevelTextError(f"'{brush}' is no brush")
+        return self._made(letters[:column] + brush[-1] + letters[column + 1 :], int(level.position))
+
+    def move(self, level: Level, source: tuple[int, int], target: tuple[int, int]) -> Level:
+        letters = self._letters(level)
+        for place in (source, target):
+            self._require_inside(letters, *place)
+        if source[1] == int(level.position):
+            return self._made(letters, target[1])
+        order = list(letters)
+        order[source[1]], order[target[1]] = order[target[1]], order[source[1]]
+        return self._made("".join(order), int(level.position))
+
+    def resize(self, level: Level, rows: int, columns: int) -> Level:
+        if rows != 1 or not int(level.position) < columns <= MOST:
+            raise LevelTextError(f"a corridor has one row and up to {MOST} cells, and the agent must stay in it")
+        return self._made(self._letters(level)[:columns].ljust(columns, LETTERS[0]), int(level.position))
+
+    def templates(self) -> dict[str, Level]:
+        return {"five letters": self._made("wxyzw", 2)}
+
+    def _require_inside(self, letters: str, row: int, column: int) -> None:
+        if row != 0 or not 0 <= column < len(letters):
+            raise LevelTextError(f"there is no cell {row},{column}: the corridor has {len(letters)}")
+
+    def example(self) -> dict[str, str]:
+        return {"corridor": "wxyzw", "start": "2", "task": "stand on the z, then stand on the x"}
 
     def terminal(self, level: Level) -> TerminalText:
         text = TerminalText(self._letters(level))

@@ -37,8 +37,11 @@ def level_rules(level: Level, config: MinigridConfig) -> None:
     """A level as the sampler, the edits and hindsight may make it."""
     cells, rooms = np.asarray(level.cells), int(level.rooms)
     assert set(np.unique(cells)) <= set(CELL_NAMES)
-    assert rooms in config.rooms
-    _follows_layout(cells, rooms)
+    if rooms == FREE_FORM:
+        assert config.walls
+    else:
+        assert rooms in config.rooms
+        _follows_layout(cells, rooms)
     _agent_stands_well(level)
     least, most = object_limits(config)[rooms]
     carried = int(level.carrying) != NOTHING

@@ -1,7 +1,9 @@
 """The loop with a toy student: it ends when it should, and stopping and resuming changes nothing."""
 
 import json
+from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +15,12 @@ from atlas.build import build
 from atlas.config import Config, PPOConfig, RunConfig, StudentConfig
 from atlas.domains.minigrid.presets import PRESETS
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.fit import NotANumber, fit
+from atlas.fit import NotANumber, clock_share, fit
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.metrics import JsonLines, read
+from atlas.testing import toy_supply
 from atlas.training import Trainer
-from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, teacher_of
+from atlas.ued import ACCELConfig, BufferConfig, teacher_of
 from atlas.ued.scores import SCORES
 
 NUM_ENVS, NUM_EVAL = 4, 6
@@ -35,7 +38,7 @@ def config(total_steps=1_200, **run):
 @cache
 def trainer(spoil_at=None):
     plan = config().plan
-    teacher = teacher_of(config().teacher, toys.supply(plan))
+    teacher = teacher_of(config().teacher, toy_supply(plan))
     return Trainer(teacher, plan, SCORES["maxmc"], **toys.student(spoil_at=spoil_at))
 
 
@@ -103,7 +106,23 @@ def test_a_resumed_run_does_not_compile_anew(tmp_path):
     checkpoints.finish()
     fit(fresh, config(), checkpoints.restore_latest(fresh.shapes)[1], stop=lambda: True)
     checkpoints.close()
-    assert fresh.compiled._cache_size() == 1
+    assert fresh.compiled.jitted._cache_size() == 1
+
+
+def test_compiling_beside_something_else_changes_nothing(whole):
+    ahead = Trainer(trainer().teacher, trainer().plan, SCORES["maxmc"], **toys.student())
+    ahead.compiled.start()
+    state = ahead.compiled_init(jax.random.key(0))
+    ahead.compiled.start()
+    jax.tree.map(np.testing.assert_array_equal, plain(fit(ahead, config(), state)), whole[0])
+    assert ahead.compiled.jitted._cache_size() == 0, "it was compiled once, ahead of the first call"
+
+
+def test_trouble_with_the_compiler_is_raised_where_the_step_is_called():
+    broken = Trainer(trainer().teacher, trainer().plan, None, **toys.student())
+    broken.compiled.start()
+    with pytest.raises(TypeError):
+        fit(broken, config(), start())
 
 
 @pytest.mark.parametrize("name", ["quick", "quick-plr", "quick-dr"])
@@ -170,21 +189,23 @@ def test_records_beyond_the_checkpoint_are_forgotten(tmp_path):
     assert read(path)[0]["x"] is None
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_annealing_knows_how_long_a_preset_learns(name):
-    chosen = PRESETS[name].config
-    updates = chosen.expected_updates()
-    assert 1 <= chosen.env_steps(updates, updates) <= chosen.run.total_steps
+@pytest.mark.parametrize(
+    ("minutes", "seconds", "share"), [(None, 1e9, 0.0), (2.0, 60.0, 0.5), (2.0, 1e9, 1.0)], ids=["none", "half", "over"]
+)
+def test_the_clock_runs_to_the_time_limit(minutes, seconds, share):
+    assert clock_share(config(time_limit=minutes), seconds) == share
 
 
-def test_annealing_counts_what_is_only_scored():
-    run = RunConfig(num_envs=8, rollout=512, total_steps=512 * 8 * 1000)
-    student = StudentConfig(ppo=PPOConfig(minibatch_envs=4))
-    expected = {
-        DRConfig(): 1000,
-        PLRConfig(): 500,
-        PLRConfig(train_on_new=True): 1000,
-        ACCELConfig(replay_prob=1.0): 500,
-    }
-    for teacher, updates in expected.items():
-        assert Config(teacher=teacher, run=run, student=student).expected_updates() == updates
+def test_annealing_counts_what_is_only_scored_and_the_clock():
+    settings = config(total_steps=100 * toys.ROLLOUT * NUM_ENVS, time_limit=1.0)
+    settings = replace(settings, student=StudentConfig(ppo=PPOConfig(minibatch_envs=2, anneal=True)))
+    made = build(settings)
+
+    def rate(clock):
+        return made.anneal(SimpleNamespace(iterations=jnp.int32(30), trained=jnp.int32(10), clock=jnp.float32(clock)))
+
+    left = 1 - (10 * NUM_ENVS + 20 * NUM_EVAL) / (100 * NUM_ENVS)
+    np.testing.assert_allclose(rate(0.0), left, rtol=1e-5)
+    np.testing.assert_allclose(rate(0.9), 0.1, rtol=1e-4)
+    assert rate(1.0) == 0.0
+    assert build(config()).anneal is None

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import toys
+from atlas.testing import is_trivial, toy_supply
 from atlas.training import NEVER, Trainer
 from atlas.types import KINDS
 from atlas.ued import ACCELConfig, BufferConfig, DRConfig, PLRConfig, teacher_of
@@ -29,7 +30,7 @@ def trainer(name, spoil_at=None):
     """A trainer with a toy student, whose update number `spoil_at` goes wrong."""
     config = CONFIGS[name]
     plan = config.plan(NUM_ENVS)
-    teacher = teacher_of(config, toys.supply(plan))
+    teacher = teacher_of(config, toy_supply(plan))
     return Trainer(teacher, plan, SCORES[plan.score or "constant"], **toys.student(plan.pool, spoil_at))
 
 
@@ -99,7 +100,7 @@ def test_episodes_that_a_small_pool_repeats_are_counted(monkeypatch):
     assert int(history("dr", 1)[0][2].repeats) == 0
     monkeypatch.setattr(toys, "STEP_LIMIT", 1)
     plan = CONFIGS["dr"].plan(NUM_ENVS)
-    made = Trainer(teacher_of(CONFIGS["dr"], toys.supply(plan)), plan, SCORES["constant"], **toys.student(plan.pool))
+    made = Trainer(teacher_of(CONFIGS["dr"], toy_supply(plan)), plan, SCORES["constant"], **toys.student(plan.pool))
     _, metrics = made.step(made.init(jax.random.key(0)))
     assert (int(metrics.repeats), int(metrics.attempts.sum())) == (4 * NUM_ENVS, 7 * NUM_ENVS)
 
@@ -110,7 +111,7 @@ def test_trivial_problems_never_enter(run):
     if buffer is not None:
         kept = np.asarray(buffer.problems.level)[np.asarray(buffer.records.filled)]
         assert len(kept) > 0
-        assert not toys.is_trivial(kept).any()
+        assert not is_trivial(kept).any()
         assert sum(metrics.trivial.sum() for *_, metrics in seen) > 0
 
 
@@ -149,3 +150,43 @@ def test_the_first_loss_that_is_no_number_is_reported():
 
 def test_no_loss_is_bad_in_a_healthy_run(run):
     assert all(metrics.bad == NEVER for *_, metrics in run[1])
+
+
+def test_the_average_begins_as_a_mean_and_then_forgets():
+    teacher = teacher_of(DRConfig(), toys.supply(DRConfig().plan(NUM_ENVS)))
+    plan = DRConfig().plan(NUM_ENVS)
+    toy = toys.student(plan.pool)
+    counts = {"begin": lambda key: ({"updates": jnp.float32(0)}, ()), "learn": lambda key, params, *_: (
+        {"updates": params["updates"] + 1}, (), toy["no_losses"])}  # fmt: skip
+    play = {"play": lambda key, params, *rest: toy["play"](key, {"noise": jnp.zeros(3)}, *rest)}
+    averaging = Trainer(teacher, plan, SCORES["constant"], **toy | counts | play, average=0.5)
+    state, step = averaging.init(jax.random.key(0)), jax.jit(averaging.step)
+    assert state.policy["updates"] == 0
+    expected = 0.0
+    for number in range(12):
+        state, _ = step(state)
+        keep = min(0.5, (number + 1) / (number + 10))
+        expected = keep * expected + (1 - keep) * (number + 1)
+        np.testing.assert_allclose(state.policy["updates"], expected, rtol=1e-5)
+    assert state.params["updates"] == 12
+    assert trainer("dr").init(jax.random.key(0)).average is None
+
+
+def test_the_rate_follows_the_state():
+    rates = []
+    config = DRConfig()
+    plan = config.plan(NUM_ENVS)
+    toy = toys.student(plan.pool)
+
+    def learn(key, params, optimiser, rollout, rate):
+        return params | {"noise": jnp.full(3, rate)}, optimiser, toy["no_losses"]
+
+    annealed = Trainer(
+        teacher_of(config, toys.supply(plan)), plan, SCORES["constant"], **toy | {"learn": learn},
+        anneal=lambda state: 1.0 - jnp.maximum(state.trained / 4, state.clock), by_clock=True,
+    )  # fmt: skip
+    state, step = annealed.init(jax.random.key(0)), jax.jit(annealed.step)
+    for clock in (0.0, 0.1, 0.9):
+        state, _ = step(annealed.with_clock(state, clock))
+        rates.append(float(state.params["noise"][0]))
+    np.testing.assert_allclose(rates, [1.0, 0.75, 0.1], rtol=1e-5)

@@ -1,44 +1,14 @@
-"""The smallest supply and student there can be: problems are numbers, and learning is counting."""
+"""The smallest student there can be, for problems that are numbers (`atlas.testing`): learning is counting."""
 
 import jax
 import jax.numpy as jnp
 
 from atlas.struct import Struct
+from atlas.testing import is_trivial, toy_progress
 from atlas.training import Play
-from atlas.types import Partial, Problem
 from atlas.ued.scores import Played
-from atlas.ued.supply import Supply
 
 STEP_LIMIT, ROLLOUT = 3, 7
-
-
-def sample(key, batch):
-    return Problem(level=jax.random.bits(key, (batch,), jnp.uint32) | 1, task=jnp.zeros(batch, jnp.int8))
-
-
-def edit(key, problem, lineage, partial):
-    """The child is its parent plus what partial progress says; it counts its edits in the task."""
-    child = Problem(level=problem.level + partial.level, task=problem.task + 1)
-    return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1)
-
-
-def supply(plan):
-    return Supply(
-        sample=sample,
-        edit=edit,
-        partial=Partial(level=jnp.uint32(0), task_state=jnp.int8(0), valid=jnp.array(False)),
-        plan=plan,
-    )
-
-
-def is_trivial(number):
-    return number % 5 == 0
-
-
-def progress(batch):
-    """The same partial progress on every problem."""
-    one = Partial(level=jnp.uint32(2), task_state=jnp.int8(1), valid=jnp.array(True))
-    return jax.tree.map(lambda x: jnp.broadcast_to(x, (batch,)), one)
 
 
 class Losses(Struct):
@@ -63,14 +33,14 @@ def student(pool=1, spoil_at=None):
             rollout=number,
             played=played,
             trivial=is_trivial(number),
-            partial=progress(len(number)),
+            partial=toy_progress(len(number)),
             resume=resume,
         )
 
-    def learn(key, params, optimiser, rollout):
+    def learn(key, params, optimiser, rollout, rate):
         updates = params["updates"] + 1
         loss = jnp.where(updates == (spoil_at or -1), jnp.nan, 1.0)
-        noise = params["noise"] + 0.01 * jax.random.normal(key, (3,))
+        noise = params["noise"] + 0.01 * (1.0 if rate is None else rate) * jax.random.normal(key, (3,))
         return {"updates": updates, "noise": noise}, {"seen": rollout[0]}, Losses(total=loss)
 
     return {"begin": begin, "play": play, "learn": learn, "no_losses": Losses(total=jnp.zeros(()))}

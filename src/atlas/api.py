@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atlas.domains import default_name, domain_of, name_for, surface_for, vocabulary_of
+from atlas.domains import domain_of, known_domain, name_for, settings_class, surface_for, vocabulary_of
 from atlas.errors import AtlasError, listed, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.tasks import machine
@@ -22,30 +22,30 @@ Label = Iterable[str | int] | str
 """The propositions that hold, by name (`front_ball_red`) or id; those left out do not."""
 
 
-def english(text: str) -> Task:
-    """The task that English words describe."""
+def english(text: str, domain: str | None = None) -> Task:
+    """The task that English words describe, in the words of a domain (`letterworld`; by default `minigrid`)."""
     from atlas.tasks.english import english as read
 
-    return read(text, vocabulary_of(default_name()))
+    return read(text, vocabulary_of(known_domain(domain)))
 
 
-def ltlf(text: str) -> Task:
-    """The task of an LTLf formula, read as co-safe."""
+def ltlf(text: str, domain: str | None = None) -> Task:
+    """The task of an LTLf formula over the propositions of a domain, read as co-safe."""
     from atlas.tasks.ltlf import ltlf as read
 
-    return read(text, vocabulary_of(default_name()))
+    return read(text, vocabulary_of(known_domain(domain)))
 
 
-def explain(task: Any) -> str:
-    """A task (or that of a problem) in English that `english` reads back."""
+def explain(task: Any, domain: str | None = None) -> str:
+    """A task (or that of a problem, which knows its domain) in English that `english` reads back."""
     from atlas.tasks.explain import explain as say
 
-    return say(plain_task(task), _vocabulary(task))
+    return say(plain_task(task), _vocabulary(task, domain))
 
 
-def _vocabulary(task: Any) -> Vocabulary:
-    """That of a problem's domain, or of the default one."""
-    return vocabulary_of(name_for(task) if hasattr(task, "level") else default_name())
+def _vocabulary(task: Any, domain: str | None = None) -> Vocabulary:
+    """That of a problem's domain, else of the one that is named, else of the default one."""
+    return vocabulary_of(name_for(task) if hasattr(task, "level") else known_domain(domain))
 
 
 def plain_task(task: Any) -> Task:
@@ -81,12 +81,15 @@ class Followed:
         return (field.name for field in fields(self))
 
 
-def follow(task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None) -> list[Followed]:
+def follow(
+    task: Any, labels: Iterable[Label], vocabulary: Vocabulary | None = None, domain: str | None = None
+) -> list[Followed]:
     """Follow a task (or that of a problem) through labels: one record for each, from the initial state on.
 
-    A label is taken as given: name what it implies too (`front_ball`), if the task asks for it.
+    Propositions are those of a problem's domain, else of `domain`, or of a `vocabulary`. A label is taken as given:
+    name what it implies too (`front_ball`), if the task asks for it.
     """
-    vocabulary = vocabulary or _vocabulary(task)
+    vocabulary = vocabulary or _vocabulary(task, domain)
     task = plain_task(task)
     records = []
     for stack, reward in machine.follow(task, [_label(label, vocabulary) for label in labels]):
@@ -129,17 +132,19 @@ def sample(
     seed: int = 0,
     rooms: tuple[int, ...] | None = None,
     solvable: bool = False,
+    domain: str | None = None,
 ) -> "list[NamedProblem]":
     """Draw n problems, each at its natural size.
 
     `pairing`: `independent`, `level` (the task is made of what the level holds) or `task` (the level holds what the
-    task mentions). `tasks`: `sequential`, `dag`, `authors-dag`, `cyclic` or `hierarchical`. `rooms`: any of 1, 2, 4, 6,
-    9; all of them if left out. `solvable`: keep only what the relaxed check passes.
+    task mentions). `tasks`: `sequential`, `reach-avoid`, `parity`, `dag`, `authors-dag`, `cyclic` or `hierarchical`.
+    `rooms`: any of 1, 2, 4, 6, 9; all of them if left out. `solvable`: keep only what the relaxed check passes.
+    `domain`: `minigrid`, which has rooms, or `letterworld`.
     """
     from atlas.tasks.packed import unstack
     from atlas.types import About, NamedProblem
 
-    batch = sample_batch(settings(pairing, tasks, rooms, solvable), n, seed)
+    batch = sample_batch(settings(pairing, tasks, rooms, solvable, domain), n, seed)
     width = len(str(n - 1))
     return [
         NamedProblem(level=surface_for(level).crop(level), task=task, about=About(name=f"sample-{seed}-{i:0{width}d}"))
@@ -147,17 +152,32 @@ def sample(
     ]
 
 
-def settings(pairing: str, tasks: str, rooms: tuple[int, ...] | None = None, solvable: bool = False) -> "Config":
+def settings(
+    pairing: str,
+    tasks: str,
+    rooms: tuple[int, ...] | None = None,
+    solvable: bool = False,
+    domain: str | None = None,
+) -> "Config":
     """A config that says how problems are drawn; the rest of it does not matter here."""
     from atlas.config import Config
     from atlas.settings import from_plain
 
     plain = {
-        "domain": {} if rooms is None else {"rooms": list(rooms)},
+        "domain": _domain_settings(known_domain(domain), rooms),
         "tasks": {"sampler": tasks},
         "pairing": {"how": pairing, "solvable": solvable},
     }
     return from_plain(Config, plain)
+
+
+def _domain_settings(domain: str, rooms: tuple[int, ...] | None) -> dict[str, Any]:
+    """The settings of a domain with rooms of some numbers, in plain values."""
+    if rooms is None:
+        return {"name": domain}
+    if "rooms" not in {field.name for field in fields(settings_class(domain))}:
+        raise AtlasError(f"rooms = {listed(list(map(str, rooms)), 'and')} is not allowed: {domain} has no rooms")
+    return {"name": domain, "rooms": list(rooms)}
 
 
 def sample_batch(config: "Config", n: int, seed: int) -> "Problem":
@@ -190,7 +210,9 @@ def _sampler(config: "Config", n: int) -> Any:
     return Program(f"sample {n} {dump(config)}", make)
 
 
-def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -> "list[Level]":
+def sample_levels(
+    n: int, seed: int = 0, rooms: tuple[int, ...] | None = None, domain: str | None = None
+) -> "list[Level]":
     """Draw n levels, each at its natural size."""
     import jax
 
@@ -199,7 +221,7 @@ def sample_levels(n: int, seed: int = 0, rooms: tuple[int, ...] | None = None) -
 
     require(n >= 1, "n", n, "at least 1")
     require_seed(seed)
-    config = settings("independent", "sequential", rooms)
+    config = settings("independent", "sequential", rooms, domain=domain)
 
     def make() -> Any:
         draw = jax.vmap(domain_of(config.domain).sample)
@@ -247,8 +269,7 @@ def edit(problem: "Problem", kind: str, seed: int = 0, rooms: tuple[int, ...] | 
     key, about, plain = jax.random.key(seed), getattr(problem, "about", About()), unpack(problem.task)
     own = about.name or "this problem"
     domain_name = name_for(problem)
-    chosen = {"name": domain_name} | ({} if rooms is None else {"rooms": list(rooms)})
-    domain = domain_of(from_plain(Config, {"domain": chosen}).domain)
+    domain = domain_of(from_plain(Config, {"domain": _domain_settings(domain_name, rooms)}).domain)
     tasks, _ = formalism(Config().tasks, domain.vocabulary, mask=domain.mask)
     known = edit_names(domain, tasks)
     if kind not in known:

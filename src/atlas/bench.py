@@ -44,6 +44,7 @@ from atlas.evaluation.play import Evaluator
 from atlas.fit import compile_step
 from atlas.presets import preset
 from atlas.problems import editor
+from atlas.runs.hosts import cores
 from atlas.settings import from_plain, to_plain
 from atlas.show import canvas
 from atlas.tasks.draw import task_drawing
@@ -212,7 +213,7 @@ def machine() -> dict[str, Any]:
         memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     return {
         "processor": processor,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "cores": cores(),
         "memory_gb": memory,
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),

@@ -14,7 +14,8 @@ from jaxtyping import Key
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
-from atlas.problems import PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor
+from atlas.errors import AtlasError, nearest
+from atlas.problems import EDITS, PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor, require_edits
 from atlas.rollout import Player
 from atlas.student import ppo
 from atlas.student.encode import Cells
@@ -24,7 +25,7 @@ from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Play, Trainer
+from atlas.training import Play, Trainer, TrainState
 from atlas.types import Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
@@ -68,8 +69,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     config.require_even(layout.shards)
     made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
-    adam = ppo.optimiser(settings, config.expected_updates() * ppo.gradient_steps(settings, config.run.num_envs))
-    learner = ppo.Learner(made.student, settings, adam, layout)
+    learner = ppo.Learner(made.student, settings, ppo.optimiser(settings), layout)
 
     def pools(problems: Problem) -> Problem:
         """Problems by environment: those of one stand together."""
@@ -77,7 +77,14 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
 
     def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
-        return params, adam.init(params)
+        return params, learner.init(params)
+
+    def remaining(state: TrainState) -> Array:
+        """The share of the run that is still to come, by env steps or by the clock."""
+        scored = (state.iterations - state.trained).astype(jnp.float32) * (plan.num_eval or 0)
+        envs = scored + state.trained.astype(jnp.float32) * plan.num_train
+        done = envs * (config.run.rollout / config.run.total_steps)
+        return jnp.maximum(0.0, 1.0 - (done if state.clock is None else jnp.maximum(done, state.clock)))
 
     def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
         rollout, running = made.player.play_pools(key, params, pools(problems), resume)
@@ -101,26 +108,36 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         problem = jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1))
         return Partial(level=problem.level, task_state=world.reset(problem).task, valid=jnp.array(False))
 
+    if plan.edits is not None and plan.edits.more:
+        one = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1)))
+        require_edits([EDITS[name] for name in plan.edits.more], one)
     supply = Supply(
         sample=made.sample,
         edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),
         partial=jax.eval_shape(partial_progress),
         plan=plan,
+        each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
     )
     resume = None
     if plan.carry:
         batch = plan.num_train * plan.pool
         resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
+    score = plan.score or "constant"
+    if score not in SCORES:
+        raise AtlasError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
     return Trainer(
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
-        score=SCORES[plan.score or "constant"],
+        score=SCORES[score],
         begin=begin,
         play=play,
         learn=learner.learn,
         no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
         resume=resume,
         layout=layout,
+        average=settings.average,
+        anneal=remaining if settings.anneal else None,
+        by_clock=settings.anneal and config.run.time_limit is not None,
     )
 
 
@@ -160,7 +177,7 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
         teacher=trainer.teacher,
         plan=trainer.plan,
         sample=made.sample,
-        edit_names=edit_names(domain, tasks),
+        edit_names=edit_names(domain, tasks, trainer.plan.edits.more if trainer.plan.edits else ()),
         tell_edit=partial(tell_edit, made.config.domain.name),
         sizes=sizes,
         inspect=inspect,

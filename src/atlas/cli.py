@@ -5,6 +5,7 @@ Importing this module imports nothing heavy; a subcommand's module is imported w
 
 import importlib
 import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -27,11 +28,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
     "sample": ("problems", "draw problems or levels, and show or write them"),
     "show": ("problems", "look at a problem, a level or a set"),
+    "studio": ("studio", "draw levels, say tasks, prove, play and watch, in a browser"),
     "edit": ("edit", "change a problem as teachers do, and see it before and after"),
     "task": ("task", "read a task in English, LTLf or from a file; explain, draw, check or convert it"),
     "trace": ("episodes", "replay actions in a problem and tell every moment"),
     "play": ("episodes", "play a problem with the keyboard"),
     "solve": ("problems", "decide whether problems can be solved, and how"),
+    "demos": ("demos", "plans of the prover as a data set to learn from"),
     "lint": ("problems", "look for mistakes in a set of problems"),
     "sets": ("evaluate", "the sets that policies are compared on: list, build, verify"),
     "bench": ("bench", "how fast everything is on this machine"),
@@ -106,6 +109,8 @@ def _leave() -> NoReturn:
     """End at once: threads of the compiler may still run, and would crash if Python were taken down under them."""
     for child in multiprocessing.active_children():
         child.terminate()
+    # Semaphores of pools: else Python complains about them.
+    multiprocessing.util._run_finalizers(0)  # type: ignore[attr-defined]
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -151,6 +156,6 @@ def _help() -> str:
 
 
 def _version() -> str:
-    from importlib.metadata import version
+    import atlas
 
-    return f"atlas {version('atlas-ued')}"
+    return f"atlas {atlas.__version__}"

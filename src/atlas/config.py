@@ -17,7 +17,9 @@ STEP_BYTES: Final = 64
 """Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
-TaskSampler = Literal["sequential", "dag", "cyclic", "hierarchical", "authors-dag"]
+LEAST_SHARE: Final = 8
+"""Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
+TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
 Reward = Literal["sparse", "stepwise", "shaped"]
 
 
@@ -27,11 +29,17 @@ class TaskConfig(Settings):
 
     section: ClassVar[str] = "tasks"
     sampler: TaskSampler = "sequential"
-    """How tasks are drawn; all but `sequential` come from random walks (paper, Appendix A.2)."""
+    """How tasks are drawn: `sequential`; `reach-avoid`, sequences whose steps forbid something until they are done;
+    `parity`, sequences whose steps are undone by something; the others come from random walks (paper, Appendix A.2)."""
     min_length: int = setting(1, at_least=1)
-    """Fewest transitions of a sequential task."""
+    """Fewest transitions of a sequential task, or steps of a `reach-avoid` or `parity` task."""
     max_length: int = setting(5, at_least=1, at_most=62)
     """Most transitions of a sequential task; its edits stay within it. Machines have one state more."""
+    min_avoid: int = setting(1, at_least=0)
+    """Fewest propositions that each step of a `reach-avoid` task forbids, or that undo the last step of a `parity`
+    task."""
+    max_avoid: int = setting(1, at_least=1, at_most=15)
+    """Most of them."""
     states: int = setting(6, at_least=2, at_most=64)
     """States of a random-walk machine (at most; those not on a walk are dropped)."""
     edges: int = setting(5, at_least=1, at_most=16)
@@ -67,6 +75,8 @@ class TaskConfig(Settings):
     def check(self) -> None:
         limit = f"at most tasks.max_length = {self.max_length} is needed"
         require(self.min_length <= self.max_length, self.key("min_length"), self.min_length, limit)
+        limit = f"at most tasks.max_avoid = {self.max_avoid} is needed"
+        require(self.min_avoid <= self.max_avoid, self.key("min_avoid"), self.min_avoid, limit)
         for one in self.prior:
             pattern, _, number = one.rpartition("=")
             with suppress(ValueError):
@@ -77,6 +87,13 @@ class TaskConfig(Settings):
             needed = f"{self.machines - 1} weights are needed (tasks.machines - 1), not all 0"
             fits = len(self.partitions) == self.machines - 1 and any(self.partitions)
             require(fits, self.key("partitions"), self.partitions, needed)
+
+    @property
+    def lengths(self) -> range:
+        """How many labels the shortest way to acceptance may have."""
+        if self.sampler in ("sequential", "reach-avoid", "parity"):
+            return range(self.min_length, self.max_length + 1)
+        return range(1, self.states)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +128,9 @@ class NetworkConfig(Settings):
     """Encode the task by its graph, or by the number of its current state alone (ablation)."""
     graph_layers: int = setting(5, at_least=1)
     """Rounds of message passing; 1 is the *myopic* ablation."""
+    messages: Literal["mean", "edge"] = "mean"
+    """Take the mean of a node's edges as they are, or rectify each first: only then can a student tell which label
+    leads where, as avoiding something needs."""
     task_width: int = setting(128, at_least=1)
     """Features of a node."""
     edge_width: int = setting(64, at_least=1)
@@ -139,7 +159,11 @@ class PPOConfig(Settings):
     learning_rate: float = setting(5e-5, above=0.0)
     """Step size of Adam."""
     anneal: bool = False
-    """Let the learning rate fall linearly to zero over the run."""
+    """Let the learning rate fall linearly to zero over the run: over its env steps, or its time if that ends first. A
+    run that is stopped by the clock then depends on the machine."""
+    average: float = setting(0.0, at_least=0.0, at_most=0.9999)
+    """Decay, at each update, of a running average of the parameters, which is then what is examined and kept as the
+    policy; 0: the parameters themselves."""
     adam_eps: float = setting(1e-5, above=0.0)
     """Epsilon of Adam."""
     epochs: int = setting(4, at_least=1)
@@ -162,8 +186,8 @@ class PPOConfig(Settings):
     """Weight of the entropy bonus."""
     max_grad_norm: float = setting(0.5, above=0.0)
     """Gradients are clipped to this norm."""
-    normalise: Literal["minibatch", "never"] = "minibatch"
-    """Normalise advantages in each minibatch, or not at all."""
+    normalise: Literal["minibatch", "running", "never"] = "minibatch"
+    """Normalise advantages in each minibatch, divide them by a running scale, or leave them as they are."""
     truncation: Literal["terminate", "bootstrap"] = "terminate"
     """What a cut episode is worth: nothing more (the authors' way), or the value of the next state."""
 
@@ -261,12 +285,6 @@ class Config(Settings):
         """Env steps of the longer kind of iteration."""
         return max(self.env_steps(1, 0), self.env_steps(1, 1))
 
-    def expected_updates(self) -> int:
-        """Iterations with an update that a run makes, on average and once the buffer is filled: for annealing."""
-        plan, run = self.plan, self.run
-        envs = plan.trained * plan.num_train + (1 - plan.trained) * (plan.num_eval or 0)
-        return max(1, int(run.total_steps / (envs * run.rollout) * plan.trained))
-
     def least_memory(self) -> dict[str, int]:
         """Bytes that a run holds at the least, by the settings that ask for them."""
         run, plan = self.run, self.plan
@@ -280,9 +298,23 @@ class Config(Settings):
     def require_even(self, shards: int) -> None:
         """Fail unless so many devices can share the work evenly."""
         words = f"a multiple of the number of devices, {shards}, is needed"
-        for key, number in (
-            ("run.num_envs", self.run.num_envs),
-            ("student.ppo.minibatch_envs", self.student.ppo.minibatch_envs),
-            ("teacher.num_eval", self.plan.num_eval or 0),
-        ):
+        for key, number in self._shared().items():
             require(number % shards == 0, key, number, words)
+
+    def worthwhile_shards(self, cores: int) -> int:
+        """How many devices should share a CPU: one a core, or the next smaller number that divides the work evenly and
+        leaves each enough of a minibatch. Otherwise one, which uses all cores as well as it can."""
+        most = min(cores, self.student.ppo.minibatch_envs // LEAST_SHARE)
+        return max(filter(self.is_shared_by, range(1, most + 1)), default=1)
+
+    def is_shared_by(self, shards: int) -> bool:
+        """Whether so many devices can share the work evenly."""
+        return shards > 0 and not any(number % shards for number in self._shared().values())
+
+    def _shared(self) -> dict[str, int]:
+        """What devices divide among themselves."""
+        return {
+            "run.num_envs": self.run.num_envs,
+            "student.ppo.minibatch_envs": self.student.ppo.minibatch_envs,
+            "teacher.num_eval": self.plan.num_eval or 0,
+        }

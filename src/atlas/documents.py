@@ -164,7 +164,11 @@ class Document:
 
 def read_documents(path: Path) -> list[Document]:
     """All documents of a YAML file, empty ones left out."""
-    source = read_text(path)
+    return parse_documents(read_text(path), path)
+
+
+def parse_documents(source: str, path: Path) -> list[Document]:
+    """All documents of a YAML text, empty ones left out; `path` is what sentences call it."""
     lines = source.splitlines()
     try:
         return [Document(path, i, node, lines) for i, node in enumerate(_compose(path, source), start=1)]

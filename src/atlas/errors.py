@@ -1,9 +1,10 @@
 """Mistakes that a user can mend, and where in a text they lie. The command line prints them without a traceback."""
 
 import difflib
+import importlib
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 MOST_LETTERS: Final = 20_000
 """Letters of a task in words or as a formula."""
@@ -31,7 +32,15 @@ class AtlasError(Exception):
 
 
 class TextError(AtlasError):
-    """A mistake in a text, with its place."""
+    """A mistake in a text. `spans`: from which letter to which the pieces go that are to blame."""
+
+    def __init__(self, sentence: str, spans: Iterable[tuple[int, int]] = ()) -> None:
+        super().__init__(sentence)
+        self.spans = tuple(spans)
+
+
+class LevelNeededError(TextError):
+    """A task that speaks of all there are, where there is no level, or none of them in it."""
 
 
 class LevelTextError(AtlasError):
@@ -61,6 +70,14 @@ def nearest(word: str, known: Iterable[str], n: int = 3) -> str:
 def listed(words: list[str], last: str = "or") -> str:
     """`a`, `a or b`, `a, b or c`."""
     return f" {last} ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])
+
+
+def extra(module: str, what: str, name: str) -> Any:
+    """A package that only some people need; `name` is that of the extra that installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 class Token(NamedTuple):
@@ -108,13 +125,14 @@ class Reader:
         self.place += len(words) * found
         return found
 
-    def fail(self, sentence: str, token: Token | None = None) -> NoReturn:
-        """Raise a TextError that shows the line of a token, by default the next one, and underlines it."""
+    def fail(self, sentence: str, token: Token | None = None, error: type[TextError] = TextError) -> NoReturn:
+        """Raise an error that shows the line of a token, by default the next one, and underlines it."""
         _, _, start, end = token or self.tokens[min(self.place, len(self.tokens) - 1)]
+        spans = [(start, end)]
         begin = self.text.rfind("\n", 0, start) + 1
         row = f"line {self.text.count(chr(10), 0, start) + 1}, " if "\n" in self.text.strip() else ""
         where = f"{row}column {start - begin + 1}"
         begin = max(begin, start - 200)  # of a very long line, what stands around the place
         line = self.text[begin : start + 200].split("\n", 1)[0].replace("\t", " ")
         carets = "^" * max(1, min(end, begin + len(line)) - start)
-        raise TextError(f"{sentence} ({where})\n    {line}\n    {' ' * (start - begin)}{carets}")
+        raise error(f"{sentence} ({where})\n    {line}\n    {' ' * (start - begin)}{carets}", spans)

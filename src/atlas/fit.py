@@ -89,6 +89,8 @@ def fit(
         started = time.monotonic()
         goal = min(run.total_steps, next_mark(steps)) if next_mark else run.total_steps
         most = max(1, (goal - steps) // config.longest_iteration)  # so many cannot overshoot it, whatever their kind
+        if trainer.by_clock:
+            state = trainer.with_clock(state, clock_share(config, pulse.seconds))
         state, totals = trainer.compiled(state, np.int32(min(pulse.pace, most)))
         metrics: Metrics = jax.device_get(totals)
         if metrics.bad != NEVER:
@@ -115,6 +117,12 @@ def is_over(config: Config, steps: int, seconds: float) -> bool:
     """Whether the env steps or the time of a run are used up."""
     run = config.run
     return steps >= run.total_steps or (run.time_limit is not None and seconds >= 60 * run.time_limit)
+
+
+def clock_share(config: Config, seconds: float) -> float:
+    """How much of its time a run has used."""
+    limit = config.run.time_limit
+    return 0.0 if limit is None else min(1.0, seconds / (60 * limit))
 
 
 def compile_step(trainer: Trainer, state: TrainState) -> TrainState:

@@ -2,11 +2,13 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 from atlas.config import Config
 from atlas.documents import read_plain
 from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError, nearest
+from atlas.plugins import Table, require_kind
 from atlas.settings import ConfigError, changed, from_plain
 
 
@@ -18,9 +20,14 @@ class Preset:
     summary: str
 
 
+INSTALLED: Table[Preset] = Table("presets", {}, partial(require_kind, kind=Preset, words="a Preset (atlas.presets)"))
+"""Those that other packages bring on their own."""
+
+
 def presets() -> dict[str, Preset]:
-    """All presets of all domains, by name."""
-    return {name: one for row in DOMAINS.values() for name, one in find(row.presets).items()}
+    """All presets of all domains, by name, then those of other packages."""
+    own = {name: one for row in DOMAINS.values() for name, one in find(row.presets).items()}
+    return own | {name: one for name, one in INSTALLED.items() if name not in own}
 
 
 def config_of(name: str) -> Config:
@@ -44,8 +51,11 @@ def config_of(name: str) -> Config:
 
 
 def preset(name: str) -> Preset:
-    """Look a preset up, with a hint if there is none of that name."""
-    known = presets()
-    if name not in known:
-        raise AtlasError(f"there is no preset '{name}'{nearest(name, known) or '; `atlas presets` lists them'}")
-    return known[name]
+    """Look a preset up, with a hint if there is none of that name. What is found among our own is found without a look
+    at other packages, which may start from it."""
+    for row in DOMAINS.values():
+        if name in (own := find(row.presets)):
+            return own[name]
+    if name not in INSTALLED:
+        raise AtlasError(f"there is no preset '{name}'{nearest(name, presets()) or '; `atlas presets` lists them'}")
+    return INSTALLED[name]

@@ -1,11 +1,12 @@
 """Problems from tasks and levels: how the two are paired, and how children are made by edits.
 
-An edit is drawn uniformly among those that apply at that moment. Under `vmap` every edit is computed at every step and
-one is kept, so each must be cheap.
+An edit is drawn uniformly among those that apply at that moment. Under a plain `vmap` every edit is computed for every
+child and one is kept. On a CPU children are grouped by the edit they drew instead, and each is computed for its group.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -18,6 +19,8 @@ from atlas.chance import below, pick
 from atlas.config import PairingConfig
 from atlas.domains import domain_for
 from atlas.errors import AtlasError
+from atlas.plugins import Table, require_kind
+from atlas.struct import Struct
 from atlas.tasks import packed
 from atlas.types import (
     EDIT_ARGUMENTS,
@@ -112,34 +115,117 @@ def batch_sampler(
 PRECEDING, SUCCEEDING = "hindsight_preceding", "hindsight_succeeding"
 """Hindsight: the goal becomes how far the student got; or the problem starts there."""
 NO_EDIT: Final = -1
+FEW: Final = 64
+"""Children that are not worth grouping."""
 
 
-def edit_names(domain: Domain, formalism: Formalism) -> tuple[str, ...]:
+EDITS: Table[Edit[Problem]] = Table("edits", {}, partial(require_kind, kind=Edit, words="an Edit (atlas.types)"))
+"""Edits of whole problems, which other packages bring; settings choose among them (`teacher.edits.more`)."""
+
+
+def edit_names(domain: Domain, formalism: Formalism, more: Sequence[str] = ()) -> tuple[str, ...]:
     """The table of edits by name: rows are what a lineage records. Switching kinds off does not change it."""
-    return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING)
+    return (*(e.name for e in domain.edits), *(e.name for e in formalism.edits), PRECEDING, SUCCEEDING, *more)
+
+
+def require_edits(edits: Sequence[Edit[Problem]], problem: Problem) -> None:
+    """Fail with a sentence unless edits from outside keep the shapes of a problem; only its shapes matter."""
+
+    def both(edit: Edit[Problem], problem: Problem) -> Any:
+        return edit.applicable(problem), edit.apply(jax.random.key(0), problem)
+
+    for edit in edits:
+        name = edit.name
+        try:
+            able, (child, numbers) = jax.eval_shape(partial(both, edit), problem)
+        except AtlasError:
+            raise
+        except Exception as error:
+            first = (str(error).splitlines() or [""])[0]
+            raise AtlasError(
+                f"the edit '{name}' cannot be made in these problems: {type(error).__name__}: {first}"
+            ) from error
+        before, after = (jax.tree_util.tree_leaves_with_path(one) for one in (problem, child))
+        changed = [
+            f"{jax.tree_util.keystr(path)} was {a.dtype}{list(a.shape)} and is {b.dtype}{list(b.shape)}"
+            for (path, a), (_, b) in zip(before, after, strict=False)
+            if (a.shape, a.dtype) != (b.shape, b.dtype)
+        ]
+        if len(before) != len(after) or changed:
+            raise AtlasError(
+                f"the edit '{name}' changes the form of a problem: {(changed or ['it has other parts'])[0]}"
+            )
+        if able.shape != () or (numbers.shape, numbers.dtype) != ((EDIT_ARGUMENTS,), jnp.int16):
+            told = f"`applicable` must give one bool, and `apply` {EDIT_ARGUMENTS} numbers (int16) beside the problem"
+            raise AtlasError(f"the edit '{name}' does not fit: {told}")
 
 
 def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
     """`edit(key, problem, lineage, partial)`: a child and its lineage, not yet numbered (-1)."""
     level_edits = domain.edits if config.level else ()
     task_edits = formalism.edits if config.task else ()
+    more = [EDITS[name] for name in config.more]
     first_task_row = len(domain.edits)
     first_hindsight_row = first_task_row + len(formalism.edits)
+    first_more = len(level_edits) + len(task_edits)
+    first_more_row = first_hindsight_row + 2
 
     def applicable(problem: Problem) -> Bool[Array, "edits"]:
         of_level = [e.applicable(problem.level) for e in level_edits]
-        return jnp.stack([*of_level, *(e.applicable(problem.task) for e in task_edits)])
+        of_task = [e.applicable(problem.task) for e in task_edits]
+        return jnp.stack([*of_level, *of_task, *(e.applicable(problem) for e in more)])
 
-    def edit_once(problem: Problem, turn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
-        """Draw one of the edits that apply, level edits first in their order, and make it; NO_EDIT if none does."""
-        key, u, active = turn
+    def choose(problem: Problem, u: Float32[Array, ""], active: Bool[Array, ""]) -> Int32[Array, ""]:
+        """One of the edits that apply, level edits first in their order; NO_EDIT if none does."""
         can = applicable(problem)
-        chosen = jnp.where(active & jnp.any(can), pick(u, can), NO_EDIT)
-        of_task = chosen >= len(level_edits)
+        return jnp.where(active & jnp.any(can), pick(u, can), NO_EDIT)
+
+    def told(chosen: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
+        """The row of an edit in the table of all edits."""
+        row = jnp.where(chosen >= len(level_edits), chosen + first_task_row - len(level_edits), chosen)
+        return jnp.where(chosen >= first_more, chosen + first_more_row - first_more, row)
+
+    @jax.custom_batching.custom_vmap
+    def edit_once(
+        problem: Problem, key: Key[Array, ""], u: Float32[Array, ""], active: Bool[Array, ""]
+    ) -> tuple[Problem, Int32[Array, ""], Int16[Array, "3"]]:
+        """Draw an edit and make it."""
+        chosen = choose(problem, u, active)
         level, level_arguments = _apply(key, chosen, problem.level, level_edits)
         task, task_arguments = _apply(key, chosen - len(level_edits), problem.task, task_edits)
-        row = jnp.where(of_task, chosen + first_task_row - len(level_edits), chosen)
-        return Problem(level=level, task=task), (row, jnp.where(of_task, task_arguments, level_arguments))
+        child, arguments = (
+            Problem(level=level, task=task),
+            jnp.where(chosen >= len(level_edits), task_arguments, level_arguments),
+        )
+        if more:
+            of_both = chosen >= first_more
+            whole, whole_arguments = _apply(key, chosen - first_more, problem, more)
+            child = jax.tree.map(lambda a, b: jnp.where(of_both, a, b), whole, child)
+            arguments = jnp.where(of_both, whole_arguments, arguments)
+        return child, told(chosen), arguments
+
+    @edit_once.def_vmap
+    def edit_many(size: int, batched: Any, *children: Any) -> Any:
+        """The same for a batch, one kind of edit after the other."""
+        children = jax.tree.map(
+            lambda x, own: x if own else jnp.broadcast_to(x, (size, *x.shape)), children, tuple(batched)
+        )
+        if size < FEW or jax.default_backend() != "cpu":
+            found = jax.vmap(edit_once.fun)(*children)
+            return found, jax.tree.map(lambda _: True, found)
+        problems, keys, u, active = children
+        chosen = jax.vmap(choose)(problems, u, active)
+        none = jnp.full((size, EDIT_ARGUMENTS), -1, jnp.int16)
+        groups = _Groups.by(chosen, first_more + len(more))
+        levels, arguments = groups.apply(0, level_edits, keys, problems.level, none)
+        tasks, arguments = groups.apply(len(level_edits), task_edits, keys, problems.task, arguments)
+        edited, arguments = groups.apply(first_more, more, keys, Problem(level=levels, task=tasks), arguments)
+        found = edited, told(chosen), arguments
+        return found, jax.tree.map(lambda _: True, found)
+
+    def turn(problem: Problem, drawn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
+        problem, row, arguments = edit_once(problem, *drawn)
+        return problem, (row, arguments)
 
     def edit(key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial) -> tuple[Problem, Lineage]:
         key_choices, key_steps = jax.random.split(key)
@@ -152,7 +238,7 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         steps = jnp.arange(config.most)
         first = (steps == 0) & (looks_back != NO_EDIT)
         turns = (jax.random.split(key_steps, config.most), u[2:], (steps < count) & ~first)
-        problem, (rows, arguments) = jax.lax.scan(edit_once, problem, turns)
+        problem, (rows, arguments) = jax.lax.scan(turn, problem, turns)
         if config.hindsight:
             rows = jnp.where(first, first_hindsight_row + looks_back, rows)
             arguments = jnp.where(first[:, None], argument[None], arguments)
@@ -178,6 +264,50 @@ def _apply(
 
     known = (row >= 0) & (row < len(edits))
     return jax.lax.switch(jnp.where(known, row + 1, 0), [keep, *(e.apply for e in edits)], key, item)
+
+
+class _Groups(Struct):
+    """Children in the order of the edits they drew."""
+
+    order: Int32[Array, "children_and_more"]
+    """Their numbers, group by group; those without an edit come last, then padding."""
+    first: Int32[Array, "edits"]
+    """Where each group begins."""
+    count: Int32[Array, "edits"]
+
+    @classmethod
+    def by(cls, chosen: Int32[Array, "children"], edits: int) -> "_Groups":
+        size = len(chosen)
+        group = jnp.where(chosen >= 0, chosen, edits)
+        mine = group[:, None] == jnp.arange(edits + 1)[None]
+        before = jnp.cumsum(mine, axis=0, dtype=jnp.int32)  # a sort would cost more
+        first = jnp.cumsum(before[-1]) - before[-1]
+        place = first[group] + jnp.take_along_axis(before, group[:, None], 1)[:, 0] - 1
+        order = jnp.zeros(size, jnp.int32).at[place].set(jnp.arange(size, dtype=jnp.int32), unique_indices=True)
+        return cls(order=jnp.pad(order, (0, _at_once(size))), first=first[:-1], count=before[-1, :-1])
+
+    def apply(
+        self, start: int, edits: Sequence[Edit[Any]], keys: Key[Array, "children"], items: Any, arguments: Any
+    ) -> tuple[Any, Int16[Array, "children 3"]]:
+        """Make the edits from number `start` on, each in its group, some children at a time."""
+        size = len(keys)
+        at_once = _at_once(size)
+        for number, edit in enumerate(edits, start):
+            first, count = self.first[number], self.count[number]
+
+            def some(part: Int32[Array, ""], now: Any, edit: Any = edit, first: Any = first, count: Any = count) -> Any:
+                here = jax.lax.dynamic_slice_in_dim(self.order, first + part * at_once, at_once)
+                made = jax.vmap(edit.apply)(keys[here], jax.tree.map(lambda x: x[here], now[0]))
+                target = jnp.where(jnp.arange(at_once) < count - part * at_once, here, size)
+                return jax.tree.map(lambda old, new: old.at[target].set(new, mode="drop"), now, made)
+
+            items, arguments = jax.lax.fori_loop(0, -(-count // at_once), some, (items, arguments))
+        return items, arguments
+
+
+def _at_once(size: int) -> int:
+    """How many children of a group are edited at once."""
+    return min(max(size // 32, 16), 256)
 
 
 def _hindsight(

@@ -10,15 +10,17 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
+from atlas import plugins
 from atlas.runs.store import cache_folder, remember_compiled, write_whole
 from atlas.struct import Struct
 
@@ -47,7 +49,7 @@ class Program:
         self._ready: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        if not _kept:
+        if not _kept or plugins.in_use("domains"):  # the code of other packages is not part of the name
             return self.jitted(*arguments)
         leaves, tree = jax.tree.flatten(arguments)
         shapes = tuple((np.shape(leaf), str(jax.dtypes.result_type(leaf))) for leaf in leaves)
@@ -83,13 +85,28 @@ class Program:
             form[:] = [_described(jax.tree.unflatten(structure, range(len(found)))), len(found)]
             return found
 
-        compiled = jax.jit(flat).lower(*leaves).compile()
+        with _compiled_anew():
+            compiled = jax.jit(flat).lower(*leaves).compile()
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
             program, _, _ = serialize(compiled)
             described = json.dumps({"form": form[0], "leaves": form[1]}).encode()
             write_whole(path, b"%d\n" % len(described) + described + program)
             path.chmod(0o600)
         return _rebuilt(compiled, form[0])
+
+
+@contextlib.contextmanager
+def _compiled_anew() -> Iterator[None]:
+    """Without JAX's own cache: on CPUs a program that was loaded from it is written without its functions."""
+    settings: Any = jax.config
+    before = settings.jax_enable_compilation_cache
+    settings.update("jax_enable_compilation_cache", False)
+    reset_cache()
+    try:
+        yield
+    finally:
+        settings.update("jax_enable_compilation_cache", before)
+        reset_cache()
 
 
 def _rebuilt(compiled: Any, form: Any) -> Callable[..., Any]:

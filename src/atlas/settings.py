@@ -8,7 +8,7 @@ import functools
 import operator
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
@@ -23,10 +23,19 @@ class ConfigError(AtlasError):
 
 
 def setting(
-    default: Any, *, at_least: float | None = None, at_most: float | None = None, above: float | None = None
+    default: Any,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    above: float | None = None,
+    one_of: Callable[[], Collection[str]] | None = None,
 ) -> Any:
-    """A dataclass field with bounds. A bound on a tuple is a bound on each of its elements."""
-    return dataclasses.field(default=default, metadata={"at_least": at_least, "at_most": at_most, "above": above})
+    """A dataclass field with bounds. A bound on a tuple is a bound on each of its elements.
+
+    `one_of` gives the names that are allowed, where other packages may add some; the default is not looked up.
+    """
+    bounds = {"at_least": at_least, "at_most": at_most, "above": above, "one_of": one_of}
+    return dataclasses.field(default=default, metadata=bounds)
 
 
 def require(condition: bool, key: str, value: Any, allowed: str) -> None:
@@ -77,6 +86,15 @@ class Settings:
             key, hint = cls.key(name), hints[name]
             require(_fits(value, hint), key, value, f"{describe(hint)} is needed")
             _require_bounds(key, value, fields[name].metadata)
+            known = fields[name].metadata.get("one_of")
+            if known is not None and value != fields[name].default:
+                for one in value if isinstance(value, tuple) else (value,):
+                    require(
+                        one in known(),
+                        key,
+                        one,
+                        f"one of {', '.join(known()) or 'those installed (none is)'} is needed",
+                    )
 
     @classmethod
     def key(cls, name: str) -> str:
@@ -217,7 +235,10 @@ def changed(settings: Made, plain: Any, where: str = "") -> Made:
         return from_plain(type(settings), plain, where)
     kind: Any = type(settings)
     values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    other = kind.variants().get(plain.get("name")) if isinstance(plain.get("name"), str) else None
+    variants, name = kind.variants(), plain.get("name")
+    can_be = not variants or name is None or (isinstance(name, str) and name in variants)
+    require(can_be, f"{where}.name" if where else "name", name, f"one of {', '.join(variants)} is needed")
+    other = variants.get(name)
     if other not in (None, kind):
         usual, known = kind(), {field.name for field in dataclasses.fields(other)} - {"name"}
         values = {name: v for name, v in values.items() if name in known and v != getattr(usual, name)}

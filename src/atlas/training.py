@@ -5,12 +5,15 @@ problems costs no gradient work.
 """
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Thread
 from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key
 
@@ -40,13 +43,22 @@ class TrainState(Struct):
 
     key: Key[Array, ""]
     params: Any
+    average: Any
+    """A running average of the parameters; None where none is kept."""
     optimiser: Any
+    clock: Float32[Array, ""] | None
+    """The share of its time that the run has used, as the host has it, where the learning rate depends on it."""
     teacher: Any
     resume: Any
     """The episodes that the next rollout continues, for a teacher that carries them over; else None."""
     iterations: Int32[Array, ""]
     trained: Int32[Array, ""]
     """Iterations with an update. Env steps are counted on the host: they overflow 32 bits."""
+
+    @property
+    def policy(self) -> Any:
+        """The parameters to examine and to keep."""
+        return self.params if self.average is None else self.average
 
 
 class Metrics(Struct):
@@ -81,14 +93,20 @@ class Trainer:
     """The student at birth: parameters and the state of their optimiser."""
     play: Callable[[Key[Array, ""], Any, Any, Any], Play]
     """From (key, parameters, problems, resume): a rollout on a batch of problems."""
-    learn: Callable[[Key[Array, ""], Any, Any, Any], tuple[Any, Any, Any]]
-    """From (key, parameters, optimiser, rollout): both of them updated, and a struct of losses."""
+    learn: Callable[[Key[Array, ""], Any, Any, Any, Any], tuple[Any, Any, Any]]
+    """From (key, parameters, optimiser, rollout, rate): both of them updated, and a struct of losses."""
     no_losses: Any
     """Losses that are all zero."""
     resume: Any = None
     """What the very first rollout continues from."""
     layout: Layout = ALONE
     """How rows are divided among devices."""
+    average: float = 0.0
+    """Decay of the running average of the parameters; 0: there is none."""
+    anneal: Callable[[TrainState], Float32[Array, ""]] | None = None
+    """What the learning rate is multiplied by; None: nothing."""
+    by_clock: bool = False
+    """The host says how much of the time is gone."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
@@ -97,7 +115,9 @@ class Trainer:
         return TrainState(
             key=key,
             params=params,
+            average=params if self.average else None,
             optimiser=optimiser,
+            clock=jnp.float32(0.0) if self.by_clock else None,
             teacher=self.teacher.init(key_teacher),
             resume=self.resume,
             iterations=jnp.int32(0),
@@ -127,7 +147,8 @@ class Trainer:
         def learn(train: bool) -> tuple[Any, Any, Any]:
             if not train:
                 return state.params, state.optimiser, self.no_losses
-            return self.learn(key_learn, state.params, state.optimiser, play.rollout)
+            rate = self.anneal(state) if self.anneal else None
+            return self.learn(key_learn, state.params, state.optimiser, play.rollout, rate)
 
         teacher, proposal = _either(train, propose)
         play = self.play(key_play, state.params, proposal.problems, state.resume)
@@ -142,6 +163,7 @@ class Trainer:
         params, optimiser, losses = _either(train, learn)
         after = state.replace(
             params=params,
+            average=self._averaged(state, params, train),
             optimiser=optimiser,
             teacher=self.teacher.observe(teacher, proposal, outcome),
             resume=play.resume,
@@ -149,6 +171,14 @@ class Trainer:
             trained=state.trained + train,
         )
         return after, _measure(after.iterations, proposal, outcome, repeats, losses, train)
+
+    def _averaged(self, state: TrainState, params: Any, train: bool | Bool[Array, ""]) -> Any:
+        """The running average with the new parameters taken in; it begins as a plain mean."""
+        if not self.average:
+            return None
+        updates = state.trained.astype(jnp.float32)
+        keep = jnp.where(train, jnp.minimum(self.average, (updates + 1) / (updates + 10)), 1.0)
+        return jax.tree.map(lambda old, new: keep * old + (1.0 - keep) * new, state.average, params)
 
     def _constrained(self, told: Any, *rows: str) -> Any:
         """Shard some fields of a proposal or an outcome by rows, and replicate the others: every device needs what
@@ -183,13 +213,14 @@ class Trainer:
         )
 
     @cached_property
-    def compiled(self) -> Callable[[TrainState, Any], tuple[TrainState, Metrics]]:
+    def compiled(self) -> "Compiled":
         """`steps`, compiled once; the memory of the state it is given is used again."""
         if self.layout.mesh is None:
-            return jax.jit(self.steps, donate_argnums=0)
+            return Compiled(self, jax.jit(self.steps, donate_argnums=0))
         metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), jax.eval_shape(self.nothing))
         state = self.shardings
-        return jax.jit(self.steps, donate_argnums=0, in_shardings=(state, None), out_shardings=(state, metrics))
+        where: Any = {"in_shardings": (state, None), "out_shardings": (state, metrics)}
+        return Compiled(self, jax.jit(self.steps, donate_argnums=0, **where))
 
     @cached_property
     def compiled_init(self) -> Callable[[Key[Array, ""]], TrainState]:
@@ -208,7 +239,9 @@ class Trainer:
         rows = TrainState.unchecked(
             key=False,
             params=False,
+            average=False,
             optimiser=False,
+            clock=False,
             teacher=self.teacher.rows,
             resume=True,
             iterations=False,
@@ -220,9 +253,46 @@ class Trainer:
 
         return jax.tree.map(shard, rows, self.shapes)
 
+    def with_clock(self, state: TrainState, share: float) -> TrainState:
+        """A state that knows how much of its time the run has used."""
+        clock: Any = np.float32(share)
+        if self.layout.mesh is not None:
+            clock = self.layout.place(clock, self.layout.sharding(clock, REPLICATED))
+        return state.replace(clock=clock)
+
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""
         return state if self.layout.mesh is None else self.layout.place(state, self.shardings)
+
+
+class Compiled:
+    """`Trainer.steps`, compiled when it is first called, or before that in a thread of its own."""
+
+    def __init__(self, trainer: Trainer, jitted: Any) -> None:
+        self.trainer, self.jitted = trainer, jitted
+        self._started: Future[Any] | None = None
+
+    def __call__(self, state: TrainState, n: Any) -> tuple[TrainState, Metrics]:
+        step = self.jitted if self._started is None else self._started.result()
+        state, metrics = step(state, n)
+        return state, metrics
+
+    def lower(self, shapes: TrainState | None = None) -> Any:
+        """Traced, for a state of these shapes, where its parts belong."""
+        return self.jitted.lower(shapes or self.trainer.shapes, jax.eval_shape(lambda: jnp.int32(0)))
+
+    def start(self) -> None:
+        """Begin to compile while the caller does something else: the compiler does not hold Python's lock."""
+        if self._started is None:
+            self._started = Future()
+            # Python waits for such a thread at its end: taken down under it, the compiler would crash.
+            Thread(target=self._compile, args=(self._started,), name="compiler").start()
+
+    def _compile(self, started: "Future[Any]") -> None:
+        try:
+            started.set_result(self.lower().compile())
+        except BaseException as error:
+            started.set_exception(error)
 
 
 def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any:

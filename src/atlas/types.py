@@ -13,6 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError, is_printable
+from atlas.pictured import Pictured
 from atlas.struct import Struct, static
 from atlas.vocabulary import Vocabulary
 
@@ -38,7 +39,7 @@ def unpack_pair(argument: int) -> tuple[int, int]:
     return divmod(argument, 100)
 
 
-class Problem(Struct):
+class Problem(Struct, Pictured):
     """A task to be done in a level."""
 
     level: Level
@@ -207,6 +208,18 @@ class Domain(Protocol):
         """Which propositions the objects of this level could make true: the mask of level-conditioned pairing."""
 
 
+@dataclass(frozen=True)
+class Brush:
+    """Something that an editor can put into a cell of a level."""
+
+    name: str
+    """As in `red ball`; no two are called the same."""
+    group: str
+    """As in `ball`: brushes of one group are kinds of one thing."""
+    symbols: tuple[str, ...]
+    """What it looks like: names of `Surface.symbols`, later ones over earlier ones."""
+
+
 @runtime_checkable
 class Surface(Protocol):
     """What people need of a domain: text, words, pictures, solutions. Training never imports one.
@@ -236,6 +249,9 @@ class Surface(Protocol):
 
     def sound(self, levels: Level) -> np.ndarray:
         """`bool[batch]`: which levels of a batch, read from a file that anyone may have written, can be."""
+
+    def things(self, level: Level) -> list[str]:
+        """What is in a level, one entry for each thing, in words of the vocabulary: what `all the red balls` means."""
 
     def describe(self, level: Level) -> dict[str, Any]:
         """A level in plain values, as JSON has them."""
@@ -268,14 +284,39 @@ class Surface(Protocol):
         """A level for players in a web page: `cols`, `cells` by number, where the agent is (`at`), its number (`to`),
         the cells it sees (`lit`), and if it holds something, the number of its cell (`held`) and words (`holding`)."""
 
+    def view_tiles(self, view: np.ndarray) -> dict[str, Any]:
+        """What the agent sees, in the same way."""
+
+    def brushes(self) -> Sequence[Brush]:
+        """What can be put into a cell, the one that clears it first."""
+
+    def paint(self, level: Level, brush: str, row: int, column: int) -> Level:
+        """A level with a brush put into a cell; what cannot be is a `LevelTextError`, as in `move` and `resize`."""
+
+    def move(self, level: Level, source: tuple[int, int], target: tuple[int, int]) -> Level:
+        """A level in which what stands in one cell, first of all the agent, stands in another."""
+
+    def resize(self, level: Level, rows: int, columns: int) -> Level:
+        """A level with rows and columns added or cut off below and to the right."""
+
+    def templates(self) -> Mapping[str, Level]:
+        """Levels to start from, by name; the first is the plainest."""
+
+    def example(self) -> Mapping[str, str]:
+        """A problem that shows what the domain is about: the entries of a file."""
+
     def terminal(self, level: Level) -> Any:
         """A level in colours, as `rich` text."""
 
     def terminal_view(self, view: np.ndarray) -> Any:
         """What the agent sees, as `rich` text."""
 
+    @property
+    def carries(self) -> bool:
+        """Whether agents can hold things at all."""
+
     def holding(self, level: Level) -> Any | None:
-        """What the agent holds, as `rich` text; None if nothing, or if agents hold nothing at all."""
+        """What the agent holds, as `rich` text; None if nothing."""
 
     @property
     def keys(self) -> tuple[Mapping[str, int], str]:

@@ -4,14 +4,17 @@ The world joins a domain and a formalism without knowing either: the formalism s
 the current task state, the domain says whether their propositions hold.
 """
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import SupportsIndex, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32
 
+from atlas.errors import AtlasError, nearest
 from atlas.struct import Struct
 from atlas.types import Domain, DomainState, Formalism, Problem, Task, TaskState
 from atlas.vocabulary import ACCEPTED, RUNNING
@@ -79,6 +82,26 @@ class World:
         # Unused literals (0) ask about proposition 0; the formalism ignores the answer.
         holds = self.domain.holds(domain, jnp.maximum(jnp.abs(literals) - 1, 0))
         return self.formalism.advance(task, task_state, holds)
+
+
+Action = SupportsIndex | str
+"""A number, or a name such as `forward` or `pick_up`."""
+
+
+def action_number(action: Action, actions: Sequence[str]) -> int:
+    """The number of an action given by number or name."""
+    known = ", ".join(f"{number} {name}" for number, name in enumerate(actions))
+    if isinstance(action, str):
+        name = action.strip().lower().replace(" ", "_")
+        if name.isdecimal():
+            return action_number(int(name), actions)
+        if name in actions:
+            return actions.index(name)
+        raise AtlasError(f"'{action}' is no action{nearest(name, actions) or f'; there are {known}'}")
+    number = operator.index(action)
+    if not 0 <= number < len(actions):
+        raise AtlasError(f"{number} is no action; there are {known}")
+    return number
 
 
 Tree = TypeVar("Tree")

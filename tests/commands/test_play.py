@@ -1,6 +1,8 @@
 """`atlas play`: keys in, screens out."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,21 @@ def test_without_a_terminal_there_is_a_sentence(tmp_path: Path, capsys: pytest.C
     path.write_text("^.")
     assert main(["play", str(path)]) == 2
     assert "play needs a terminal" in capsys.readouterr().err
+
+
+def test_a_task_in_words_is_played_on_the_keyboard(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+
+    @contextmanager
+    def keys() -> Iterator[Iterator[str]]:
+        yield iter("q")
+
+    monkeypatch.setattr("atlas.commands.episodes._raw_terminal", keys)
+    assert main(["play", "--task", "go to a red ball", "--rooms", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "understood: Go to a red ball." in out
+    assert "go to a red ball" in out
+    assert out.endswith("0 steps, return 0, task in u0\n")

@@ -99,3 +99,33 @@ def test_without_a_problem_a_held_out_one_is_played(
     assert main(["watch", str(run), "--seed", "1", "--step-limit", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["problem"] == problems[1].name
     (run / "held_out.npz").unlink()
+
+
+def test_a_task_in_words_is_played_in_a_level_that_is_drawn_for_it(
+    run: Path, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["watch", str(run), "--task", "go to a ball, please", "--rooms", "1", "--seed", "3", "--step-limit", "20"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("understood: Go to a ball.\nhere it is solvable: a plan of ")
+    assert "go to a ball, please   step 0   start   u0" in out
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["understood"] == "Go to a ball."
+    assert main(["watch", str(run), problem, "--task", "pick up all the balls", "--step-limit", "2"]) == 0
+    assert "understood: Pick up a red ball." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--rooms", "2"], "--rooms is for the level that is drawn"),
+        (["--task", "go to a bal"], "did you mean ball?"),
+        (["--task", "go to a ball", "--rooms", "3"], "domain.rooms"),
+    ],
+)
+def test_a_task_that_cannot_be_played_is_said(
+    run: Path, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(run), *words]) == 2
+    assert complaint in capsys.readouterr().err

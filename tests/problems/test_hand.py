@@ -16,7 +16,8 @@ from atlas.domains.minigrid.alphabet import Descriptor, Proposition
 from atlas.domains.minigrid.grid import object_limits
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import codes_of
-from atlas.domains.minigrid.solver.prove import Solution, accepted, propose
+from atlas.domains.minigrid.solver.prove import propose
+from atlas.proofs import Solution, accepted
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.machine import Machine
 from atlas.tasks.packed import unpack

@@ -48,12 +48,15 @@ def test_a_folder_of_somebody_else_is_refused_and_untouched(tmp_path, name, over
     assert [p.name for p in (tmp_path / "work").iterdir()] == [first]
 
 
-def test_a_config_of_another_program_is_no_run_of_ours(tmp_path):
-    (tmp_path / "config.yaml").write_text("model: {layers: 3}")
-    (tmp_path / "checkpoints").mkdir()
+@pytest.mark.parametrize("text", ["model: {layers: 3}", "run: {seed: 3}", "{}"])
+def test_a_config_of_another_program_is_no_run_of_ours(text, tmp_path):
+    """Nor one that somebody wrote for ours: that of a run has all settings."""
+    (tmp_path / "config.yaml").write_text(text)
+    (tmp_path / "checkpoints" / "12").mkdir(parents=True)
     with pytest.raises(AtlasError, match="something else than a run of ATLAS"):
         create(tmp_path, TINY, overwrite=True)
-    assert (tmp_path / "config.yaml").read_text() == "model: {layers: 3}"
+    assert (tmp_path / "config.yaml").read_text() == text
+    assert (tmp_path / "checkpoints" / "12").is_dir()
 
 
 def test_overwriting_leaves_alone_what_lies_among_the_files_of_a_run(tmp_path):

@@ -27,7 +27,7 @@ def test_going_to_things_in_one_room_is_learnt():
         head_width=128, value_init=0.01,
     )  # fmt: skip
     config = PPOConfig(learning_rate=1e-3, minibatch_envs=64, epochs=2)
-    player, learner = Player(world, student, STEPS), ppo.Learner(student, config, ppo.optimiser(config, 1))
+    player, learner = Player(world, student, STEPS), ppo.Learner(student, config, ppo.optimiser(config))
 
     def problem(key):
         key_level, key_task = jax.random.split(key)
@@ -43,7 +43,7 @@ def test_going_to_things_in_one_room_is_learnt():
         return *learner.learn(key_learn, params, opt_state, rollout.experience), share
 
     params = jax.jit(student.init)(jax.random.key(0))
-    opt_state = learner.optimiser.init(params)
+    opt_state = learner.init(params)
     solved = []
     for key in jax.random.split(jax.random.key(1), UPDATES):
         params, opt_state, losses, share = update(key, params, opt_state)

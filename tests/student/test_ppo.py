@@ -30,13 +30,13 @@ def learnt():
     """Parameters before, all that learning gives, and what it learnt from: pools of two, two phases."""
     student = students.student()
     player = Player(students.world(), student, STEPS, phases=2, bootstrap=True)
-    learner = ppo.Learner(student, CONFIG, ppo.optimiser(CONFIG, 1))
+    learner = ppo.Learner(student, CONFIG, ppo.optimiser(CONFIG))
 
     @jax.jit
     def run(pools):
         params = student.init(jax.random.key(0))
         experience = player.play_pools(jax.random.key(1), params, pools)[0].experience
-        state = learner.optimiser.init(params)
+        state = learner.init(params)
         return params, *learner.learn(jax.random.key(2), params, state, experience), experience
 
     return run(students.pools(ENVS, 2))
@@ -65,9 +65,9 @@ def test_the_value_loss_is_the_error_of_the_values_predicted_while_acting():
 
 
 def test_every_environment_is_learnt_from_once_an_epoch():
-    learner = ppo.Learner(students.student(), CONFIG, ppo.optimiser(CONFIG, 1))
+    learner = ppo.Learner(students.student(), CONFIG, ppo.optimiser(CONFIG))
     phase, chosen = learner._plan(jax.random.key(0), ENVS)
-    assert len(chosen) == ppo.gradient_steps(CONFIG, ENVS)
+    assert len(chosen) == CONFIG.phases * CONFIG.epochs * (ENVS // CONFIG.minibatch_envs)
     np.testing.assert_array_equal(phase, np.repeat([0, 1], len(phase) // 2))
     for epoch in np.asarray(chosen).reshape(-1, ENVS):
         assert sorted(epoch) == list(range(ENVS))
@@ -88,19 +88,60 @@ def test_the_value_moves_no_further_than_its_clip():
     np.testing.assert_allclose(ppo.value_loss(value, before, target, None), 0.5 * np.mean([0.0, 1.0]), rtol=1e-6)
 
 
-def test_the_learning_rate_falls_to_zero_where_asked():
-    config = PPOConfig(learning_rate=1.0, anneal=True)
-    schedule = ppo.optimiser(config, 4)
-    params = jnp.ones(2)
-    state, moved = schedule.init(params), []
-    for _ in range(5):
-        update, state = schedule.update(jnp.ones(2), state, params)
-        moved.append(float(-update[0]))
-    np.testing.assert_allclose(np.array(moved) / moved[0], [1, 0.75, 0.5, 0.25, 0], atol=1e-4)
+def test_the_rate_multiplies_what_a_rollout_changes():
+    student = students.student()
+    config = PPOConfig(learning_rate=1e-3, minibatch_envs=ENVS, epochs=1)
+    player = Player(students.world(), student, STEPS)
+    learner = ppo.Learner(student, config, ppo.optimiser(config))
+
+    @jax.jit
+    def run(pools):
+        params = student.init(jax.random.key(0))
+        experience = player.play_pools(jax.random.key(1), params, pools)[0].experience
+        learnt = [learner.learn(jax.random.key(2), params, learner.init(params), experience, rate)[0]
+                  for rate in (None, jnp.float32(1.0), jnp.float32(0.25), jnp.float32(0.0))]  # fmt: skip
+        return params, *learnt
+
+    before, usual, whole, quarter, none = run(students.pools(ENVS, 1))
+    jax.tree.map(np.testing.assert_array_equal, before, none)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-7), usual, whole)
+    jax.tree.map(lambda a, b, c: np.testing.assert_allclose(a - b, 0.25 * (c - b), atol=1e-6), quarter, before, whole)
+
+
+def test_the_running_scale_of_advantages_remembers_and_has_a_floor():
+    student = students.student()
+    config = PPOConfig(learning_rate=STILL, minibatch_envs=ENVS, epochs=1, normalise="running")
+    player = Player(students.world(), student, STEPS)
+    learner = ppo.Learner(student, config, ppo.optimiser(config))
+
+    @jax.jit
+    def run(pools, scale):
+        params = student.init(jax.random.key(0))
+        rollout = player.play_pools(jax.random.key(1), params, pools)[0]
+        state = learner.init(params).replace(scale=scale)
+        steps = rollout.experience.steps
+        advantage = ppo.advantages(
+            steps.reward, steps.value, steps.done, steps.cut_value, rollout.experience.last_value,
+            config.gamma, config.gae_lambda,
+        )  # fmt: skip
+        return learner.learn(jax.random.key(2), params, state, rollout.experience)[1:], advantage
+
+    pools = students.pools(ENVS, 1)
+    assert learner.init(student.init(jax.random.key(0))).scale == -1.0
+    (first, losses), advantage = run(pools, jnp.float32(-1.0))
+    square = np.mean(np.square(advantage))
+    np.testing.assert_allclose(first.scale, square, rtol=1e-5)
+    np.testing.assert_allclose(-losses.policy, np.mean(advantage) / max(np.sqrt(square), 0.02), rtol=1e-3, atol=1e-6)
+    (later, losses), _ = run(pools, jnp.float32(4.0))
+    np.testing.assert_allclose(later.scale, 0.98 * 4.0 + 0.02 * square, rtol=1e-5)
+    np.testing.assert_allclose(-losses.policy, np.mean(advantage) / np.sqrt(later.scale), rtol=1e-3, atol=1e-6)
+    (_, losses), _ = run(pools, jnp.float32(0.0))
+    floor = max(np.sqrt(0.02 * square), ppo.SMALLEST_SCALE)
+    np.testing.assert_allclose(-losses.policy, np.mean(advantage) / floor, rtol=1e-3, atol=1e-6)
 
 
 def test_advantages_that_do_not_vary_teach_nothing():
-    learner = ppo.Learner(students.student(), PPOConfig(), ppo.optimiser(PPOConfig(), 1))
+    learner = ppo.Learner(students.student(), PPOConfig(), ppo.optimiser(PPOConfig()))
     np.testing.assert_array_equal(learner._normalised(jnp.full((3, 2), 0.7)), 0.0)
 
 
@@ -136,7 +177,7 @@ def test_a_bandit_is_learnt_in_seconds():
     network = students.student(view_width=16, recurrent=16, head_width=16, value_init=0.01).config
     student = Student(network, Cells(1, 1, (1, 4)), 4, students.DOMAIN.vocabulary.features)
     config = PPOConfig(learning_rate=5e-3, minibatch_envs=16, epochs=2)
-    player, learner = Player(world, student, steps), ppo.Learner(student, config, ppo.optimiser(config, 1))
+    player, learner = Player(world, student, steps), ppo.Learner(student, config, ppo.optimiser(config))
     tasks = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), task)
 
     def update(state, key):
@@ -148,7 +189,7 @@ def test_a_bandit_is_learnt_in_seconds():
 
     def run(key):
         params = student.init(key)
-        return jax.lax.scan(update, (params, learner.optimiser.init(params)), jax.random.split(key, updates))[1]
+        return jax.lax.scan(update, (params, learner.init(params)), jax.random.split(key, updates))[1]
 
     solved = jax.jit(run)(jax.random.key(0))
     assert solved[0] < 0.5

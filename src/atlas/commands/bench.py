@@ -7,12 +7,13 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import tyro
 
+from atlas.documents import parse_json, read_text
 from atlas.errors import AtlasError, nearest
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class Args:
     """Toy shapes and few repeats: does everything run? The numbers are not for comparing."""
     figure: Path = Path("growth.svg")
     """Where the figure of growth is written (.svg, .png or .pdf)."""
+    against: Path | None = None
+    """A ledger (what --json printed before, perhaps elsewhere): show both side by side at the end."""
+    ledger: Path | None = None
+    """Measure nothing: take the numbers from this ledger instead."""
     json: bool = False
     """Print everything as JSON, and nothing else."""
     markdown: bool = False
@@ -61,7 +66,7 @@ class Args:
 
 
 def bench_command(argv: list[str]) -> int:
-    """Measure, print."""
+    """Measure, print, compare."""
     args = tyro.cli(Args, args=argv, prog="atlas bench", description=DESCRIPTION)
     known = (*PARTS, GROWTH)
     for name in args.parts:
@@ -69,13 +74,31 @@ def bench_command(argv: list[str]) -> int:
             raise AtlasError(f"there is no part '{name}'{nearest(name, known) or '; there are ' + ', '.join(known)}")
     if args.figure.suffix not in FORMS:
         raise AtlasError(f"--figure {args.figure}: the name must end in one of {', '.join(FORMS)}")
+    before = None if args.against is None else read_ledger(args.against)
+    width = shutil.get_terminal_size((120, 24)).columns
+    if args.ledger is not None:
+        told = read_ledger(args.ledger)
+        if args.parts:
+            told["parts"] = {name: part for name, part in told["parts"].items() if name in args.parts}
+    else:
+        told = _measured(args, width)
+    if before is not None:
+        told["against"] = {"machine": before["machine"], "rows": compared(before, told)}
+    if args.json:
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        _print_kept(told, args, width)
+    return 0
+
+
+def _measured(args: Args, width: int) -> dict[str, Any]:
+    """Measure and, unless it is all to be JSON, print each part when it is there."""
     from rich.console import Console
 
     from atlas import bench
 
     bench.without_cache()
     machine, effort = bench.machine(), bench.QUICK if args.quick else bench.FULL
-    width = shutil.get_terminal_size((120, 24)).columns
     console = Console(highlight=False, markup=False, soft_wrap=args.markdown, width=width, quiet=args.json)
     busy = " (others are using it: rates are too low)" if machine["load_before"] > 0.3 else ""
     console.print(
@@ -107,9 +130,72 @@ def bench_command(argv: list[str]) -> int:
                 console.print(f"{markdown(title, rows)}\n", soft_wrap=True)
             else:
                 console.print(table(f"{title} ({seconds:.0f} s)", rows, width))
-    if args.json:
-        print(json.dumps(measured, indent=2, ensure_ascii=False))
-    return 0
+    return measured
+
+
+def read_ledger(path: Path) -> dict[str, Any]:
+    """What `atlas bench --json` printed."""
+    text = read_text(path)
+    try:
+        told = parse_json(text)
+        for part in told["parts"].values():
+            for row in part["rows"]:
+                row["name"], row["unit"], float(row["median"])
+        told["machine"]["processor"]
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise AtlasError(f"{path}: not a ledger; `atlas bench --json > {path.name}` makes one") from None
+    return dict(told)
+
+
+def compared(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows that both ledgers have, and how many times as fast they have become; sizes have no speed."""
+    rows = []
+    for part, measured in now["parts"].items():
+        earlier = {row["name"]: row for row in before["parts"].get(part, {"rows": []})["rows"]}
+        for row in measured["rows"]:
+            if (old := earlier.get(row["name"])) is None or old["unit"] != row["unit"]:
+                continue
+            medians, times = (float(old["median"]), float(row["median"])), None
+            if all(medians) and (row["unit"].endswith("/s") or row["unit"] in ("s", "ms")):
+                times = medians[1] / medians[0] if row["unit"].endswith("/s") else medians[0] / medians[1]
+            rows.append(
+                {"part": part, "name": row["name"], "unit": row["unit"], "before": medians[0], "now": medians[1]}
+                | {"times": times}
+            )
+    return rows
+
+
+def _print_kept(told: dict[str, Any], args: Args, width: int) -> None:
+    """The parts of a ledger that was not measured now, and both ledgers side by side."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=args.markdown, width=width)
+    if args.ledger is not None and args.against is None:
+        from atlas.bench import Row
+
+        known = {field.name for field in fields(Row)}
+        for name, part in told["parts"].items():
+            rows = [Row(**{key: value for key, value in row.items() if key in known}) for row in part["rows"]]
+            title = f"{name}: {PARTS.get(name, '')}"
+            console.print(f"{markdown(title, rows)}\n" if args.markdown else table(title, rows, width))
+    if "against" not in told:
+        return
+    machines = {"before": told["against"]["machine"], "now": told["machine"]}
+    for when, machine in machines.items():
+        load = f", load before {machine['load_before']:.1f}" if "load_before" in machine else ""
+        console.print(f"{when:<7} {machine['processor']}, {machine.get('cores', '?')} cores{load}", soft_wrap=True)
+    heads, lines = ("", "before", "now", "times as fast"), []
+    for row in told["against"]["rows"]:
+        times = "" if row["times"] is None else f"{row['times']:.2f}"
+        lines.append(
+            (row["name"], f"{figure(row['before'])} {row['unit']}", f"{figure(row['now'])} {row['unit']}", times)
+        )
+    if not lines:
+        console.print("the ledgers have no row in common")
+    elif args.markdown:
+        console.print("\n".join(f"| {' | '.join(line)} |" for line in (heads, ("---", "---:", "---:", "---:"), *lines)))
+    else:
+        console.print(_columns("side by side", heads, lines))
 
 
 Measured = TypeVar("Measured", "Row", "Curve")
@@ -128,17 +214,22 @@ def _shown(part: str, found: Iterator[Measured]) -> Iterator[Measured]:
 
 def table(title: str, rows: Sequence["Row"], width: int = 120) -> Any:
     """One part. Empty columns are left out; on a narrow terminal, so is processor time."""
+    lines = list(map(cells, rows))
+    shown = [n for n, head in enumerate(HEADERS) if any(line[n] for line in lines)]
+    shown = [n for n in shown if width >= 96 or HEADERS[n] != "by processor"]
+    return _columns(title, [HEADERS[n] for n in shown], [[line[n] for n in shown] for line in lines])
+
+
+def _columns(title: str, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> Any:
+    """Words on the left, numbers on the right."""
     from rich import box
     from rich.table import Table
 
-    lines = list(map(cells, rows))
     made = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    shown = [n for n, head in enumerate(HEADERS) if any(line[n] for line in lines)]
-    shown = [n for n in shown if width >= 96 or HEADERS[n] != "by processor"]
-    for n in shown:
-        made.add_column(HEADERS[n], justify="right" if n else "left", no_wrap=n > 0)
+    for n, head in enumerate(heads):
+        made.add_column(head, justify="right" if n else "left", no_wrap=n > 0)
     for line in lines:
-        made.add_row(*(line[n] for n in shown))
+        made.add_row(*line)
     return made
 
 

@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN, subject
 from atlas.commands.outputs import require_file
 from atlas.errors import AtlasError
 
@@ -25,12 +26,14 @@ class EditArgs:
     way.
     """
 
-    problem: tyro.conf.Positional[str]
-    """A file, SET:NAME, or the name of a problem designed by hand."""
+    problem: tyro.conf.Positional[str | None] = None
+    """A file, SET:NAME, or the name of a problem designed by hand. If not given, one is drawn with the seed."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Of a problem that is drawn: minigrid (if not given) or letterworld."""
     kind: tuple[str, ...] = ()
     """What to change: move_agent, move_object, add_object, remove_object, replace_object, replace_door, add_rooms,
-    remove_rooms, switch_proposition, add_state, remove_state, hindsight_preceding, hindsight_succeeding. Several are
-    made in turn."""
+    remove_rooms, switch_proposition, add_state, remove_state, hindsight_preceding, hindsight_succeeding; in LetterWorld
+    of the map move_agent, move_letter, swap_letters, add_letter, remove_letter. Several are made in turn."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -87,6 +90,8 @@ def edit_command(argv: list[str]) -> int:
 def _find(args: EditArgs) -> "NamedProblem":
     from atlas.runs.problem_files import choose_problem
 
+    if args.problem is None or args.domain is not None:
+        return subject(args.problem, args.name, args.index, args.domain, args.seed)
     return choose_problem(args.problem, args.name, args.index)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN, drawn, subject
 from atlas.commands.outputs import require_film, require_positive
 from atlas.errors import AtlasError
 from atlas.settings import STEP_LIMIT, require_seed
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 class TraceArgs:
     """Replay a list of actions in a problem, or in a level without a task, and tell every moment.
 
-    Actions are 0 forward, 1 right, 2 left (turns), 3 pick_up, 4 put_down, 5 toggle. The first line is the start, after
+    In Minigrid actions are 0 forward, 1 right, 2 left (turns), 3 pick_up, 4 put_down, 5 toggle, in LetterWorld 0 up, 1
+    right, 2 down, 3 left. The first line is the start, after
     the task has seen the first label. Nothing follows the end of an episode.
     """
 
@@ -101,6 +103,8 @@ def _table(subject: Any, records: "list[Record]", actions: list[int]) -> "Table"
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from atlas.evaluation.asked import Asked
+    from atlas.settings import DomainSettings
     from atlas.show.episode import Episode
     from atlas.types import Level, Problem
 
@@ -109,15 +113,25 @@ if TYPE_CHECKING:
 class PlayArgs:
     """Play a problem, or walk through a level without a task, with the keyboard.
 
-    Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits.
+    Keys: up goes forward, left and right turn, p picks up, d puts down, space toggles a door, r restarts, q quits. In
+    LetterWorld the arrows walk.
     """
 
-    file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
-    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
+    file: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PROBLEM")] = None
+    """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem. If
+    not given, one is drawn."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Of a problem that is drawn: minigrid (if not given) or letterworld."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
     """Which problem of a set, by number from 0."""
+    task: str | None = None
+    """What to do, in English: in the level of PROBLEM, or in one that is drawn for it and proven solvable."""
+    rooms: int | None = None
+    """Rooms of the level that is drawn."""
+    seed: int = 0
+    """Another seed draws another problem, or another level for the task."""
 
 
 ARROWS: Final = {"A": "up", "B": "down", "C": "right", "D": "left"}
@@ -130,11 +144,25 @@ def play_command(argv: list[str]) -> int:
     args = tyro.cli(PlayArgs, args=argv, prog="atlas play")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise AtlasError("play needs a terminal to read keys from; `atlas trace FILE --actions …` replays without one")
+    _require_task(args.file, args.task, args.rooms, args.name, args.index)
+    require_seed(args.seed)
+    from atlas.domains import known_domain, settings_class
     from atlas.programs import keep_programs
-    from atlas.runs.problem_files import choose
+    from atlas.runs.display import bar
 
     keep_programs()
-    game = Game(choose(args.file, args.name, args.index))
+    given = (
+        None
+        if args.file is None and args.task is not None
+        else subject(args.file, args.name, args.index, args.domain, args.seed)
+    )
+    if args.task is not None:
+        with bar("looking for a level"):
+            settings = settings_class(known_domain(args.domain))()
+            asked = _ask(args.task, given, settings, args.rooms, args.seed, STEP_LIMIT)
+        print(*_told(asked), sep="\n")
+        given = asked.problem
+    game = Game(given)
     with _raw_terminal() as keys:
         _show(game.screen())
         for key in keys:
@@ -144,6 +172,42 @@ def play_command(argv: list[str]) -> int:
             _show(game.screen())
     print(game.summary())
     return 0
+
+
+def _require_task(
+    problem: str | None, task: str | None, rooms: int | None, name: str | None, index: int | None
+) -> None:
+    """A sentence where options of `play` and `watch` do not go together."""
+    if problem is None and (name is not None or index is not None):
+        raise AtlasError("--name and --index choose among the problems of a set: name the set before them")
+    if rooms is not None and (task is None or problem is not None):
+        raise AtlasError("--rooms is for the level that is drawn for a --task; a PROBLEM brings its own")
+
+
+def _ask(
+    task: str,
+    given: "Problem | Level | None",
+    settings: "DomainSettings",
+    rooms: int | None,
+    seed: int,
+    step_limit: int,
+) -> "Asked":
+    """The problem that a task in words makes: in the level that is given, or in one drawn for it."""
+    from atlas.config import Config
+    from atlas.evaluation.asked import ask, ask_in
+    from atlas.settings import from_plain, to_plain
+
+    if given is not None:
+        return ask_in(task, getattr(given, "level", given), step_limit)
+    if rooms is not None:
+        settings = from_plain(Config, {"domain": to_plain(settings) | {"rooms": [rooms]}}).domain
+    return ask(task, settings, seed, step_limit)
+
+
+def _told(asked: "Asked") -> list[str]:
+    """How a task in words was understood, and what the prover says."""
+    notes = [f"note: {note}" for note in asked.notes]
+    return [f"understood: {asked.understood}", *notes, f"here it is {asked.verdict}", ""]
 
 
 class Game:
@@ -180,9 +244,8 @@ class Game:
         from atlas.show.episode import most_specific
 
         surface, level = self.episode.surface, self.episode.level
-        panel = Group(
-            "view", surface.terminal_view(self.episode.view), "", "carrying", surface.holding(level) or "nothing"
-        )
+        hands = ("", "carrying", surface.holding(level) or "nothing") if surface.carries else ()
+        panel = Group("view", surface.terminal_view(self.episode.view), *hands)
         sides = Table.grid(padding=(0, 3))
         sides.add_row(surface.terminal(level), panel)
         label = "  ".join(most_specific(self.episode.record.label, self.episode.domain.vocabulary)) or "nothing"
@@ -292,6 +355,8 @@ class WatchArgs:
     problem: tyro.conf.Positional[str | None] = None
     """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or hand-designed problem. If not
     given, one of the run's own held-out problems, another for each seed."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """Draw a new problem of this domain, which must be the run's, instead of a held-out one."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -299,7 +364,11 @@ class WatchArgs:
     film: Path | None = None
     """Write a film instead: .gif, or .mp4 (needs the extra `video`)."""
     seed: int = 0
-    """Another seed, another episode."""
+    """Another seed, another episode, and another level where one is drawn."""
+    task: str | None = None
+    """What to do, in English: in the level of PROBLEM, or in one that is drawn for it and proven solvable."""
+    rooms: int | None = None
+    """Rooms of the level that is drawn; those of the run's settings if not given."""
     greedy: bool = False
     """Take the likeliest action instead of drawing one."""
     step_limit: int = STEP_LIMIT
@@ -318,28 +387,40 @@ def watch_command(argv: list[str]) -> int:
     require_positive(step_limit=args.step_limit, fps=args.fps)
     require_seed(args.seed)
     require_film(args.film)
-    if args.problem is None and (args.name or args.index is not None):
-        raise AtlasError("--name and --index choose among the problems of a set: name the set before them")
+    _require_task(args.problem, args.task, args.rooms, args.name, args.index)
+    if args.domain is not None and (args.problem is not None or args.task is not None):
+        source = "the run" if args.problem is None else args.problem
+        raise AtlasError(f"--domain is for a problem that is drawn: {source} says itself of which domain it is")
     from atlas.programs import keep_programs
     from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
-    from atlas.runs.problem_files import choose_problem
+    from atlas.runs.problem_files import choose, choose_problem
     from atlas.runs.screen import Screen
     from atlas.show.episode import Trained, scenes
 
     keep_programs()
     with bar("loading"):
         policy = load_policy(args.run, args.which)
-        chosen = choose_problem(args.problem, args.name, args.index) if args.problem else None
-        problem = chosen or _held_out(policy.run, args.seed)
+        asked = None
+        if args.task is not None:
+            given = choose(args.problem, args.name, args.index) if args.problem else None
+            asked = _ask(args.task, given, policy.config.domain, args.rooms, args.seed, args.step_limit)
+            problem = asked.problem
+        elif args.problem:
+            problem = choose_problem(args.problem, args.name, args.index)
+        else:
+            problem = drawn(args.domain, args.seed) if args.domain is not None else _held_out(policy.run, args.seed)
+        policy.require_domain([problem])
         playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Screen()
+    if asked is not None and not args.json:
+        print(*_told(asked), sep="\n")
     shown = args.film is None and not args.json
     watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
     if args.film is not None:
         _film(problem, watched, args.film, args.fps)
-    print(_as_json(problem, watched, args) if args.json else _summary(problem, watched))
+    print(_as_json(problem, watched, args, asked) if args.json else _summary(problem, watched))
     return 0
 
 
@@ -362,11 +443,13 @@ def _film(problem: "NamedProblem", watched: "list[Scene]", path: Path, fps: floa
     save_film(watched_frames(problem, watched), path, fps)
 
 
-def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs) -> str:
+def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs, asked: "Asked | None") -> str:
     from atlas.show.episode import ending
 
     told = {"problem": problem.name, "ending": ending(watched), "steps": watched[-1].step, "seed": args.seed}
     film = {"film": str(args.film)} if args.film else {}
+    if asked is not None:
+        told |= {"understood": asked.understood, "notes": asked.notes, "verdict": asked.verdict}
     return json.dumps(told | film | {"moments": [scene.plain() for scene in watched]})
 
 
@@ -420,10 +503,11 @@ def _thoughts(scene: "Scene") -> "list[Text]":
 
     from atlas.domains import surface_for
 
-    held = surface_for(scene.level).format_level(scene.level).get("carrying", "nothing")
-    hands = f"carrying  {held}"
+    surface = surface_for(scene.level)
+    held = surface.format_level(scene.level).get("carrying", "nothing")
+    hands = [f"carrying  {held}"] if surface.carries else []
     if scene.choice is None:
-        return [Text(hands), Text(), Text("the end", style="bold")]
+        return [*map(Text, hands), Text(), Text("the end", style="bold")]
     lines = []
     for number, (name, share) in enumerate(zip(scene.actions, scene.choice.probabilities, strict=True)):
         taken = number == scene.choice.action
@@ -433,7 +517,7 @@ def _thoughts(scene: "Scene") -> "list[Text]":
     value = (
         [] if scene.choice.value is None else [Text(f"  expects a return of {round(scene.choice.value, 2) + 0.0:.2f}")]
     )
-    return [*lines, Text(), *value, Text(f"  {hands}")]
+    return [*lines, Text(), *value, *(Text(f"  {words}") for words in hands)]
 
 
 def _redraw(console: "Console", content: "RenderableType") -> None:

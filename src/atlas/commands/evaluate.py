@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN
 from atlas.commands.outputs import require_file, require_positive, require_workers
 from atlas.errors import AtlasError, nearest
 from atlas.settings import require_seed
@@ -35,9 +36,10 @@ class EvalArgs:
 
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
-    problems: str = "hand"
-    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, any file or folder that ATLAS reads, or
-    SET:NAME."""
+    problems: str | None = None
+    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, in LetterWorld
+    letters-sequences, letters-reach-avoid, letters-parity, any file or folder that ATLAS reads, or SET:NAME. If not
+    given, the first of the domain that the policies were trained in: hand, or letters-sequences."""
     attempts: int | None = None
     """Attempts at each problem; 20 (10 rank the problems for CVaR, 10 others are averaged), or 2 over time."""
     greedy: bool = False
@@ -87,7 +89,7 @@ def eval_command(argv: list[str]) -> int:
 def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
     from atlas.evaluation.results import evaluation, evaluation_file, print_evaluation, write_evaluation
 
-    chosen, terms, evaluator = _prepare(args, ATTEMPTS)
+    chosen, terms, evaluator = _prepare(args, policies, ATTEMPTS)
     results = [(policy, _attempts(evaluator, policy, str(policy.run))) for policy in policies]
     plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
     given = zip(policies, args.policies, strict=True)
@@ -105,11 +107,13 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
     from atlas.evaluation.results import over_time, over_time_file, print_curve, write_evaluation
     from atlas.runs.checkpoints import load_policy, run_of
 
-    chosen, terms, evaluator = _prepare(args, ATTEMPTS_OVER_TIME)
+    loaded = {path: [load_policy(file) for file in files] for path, files in kept.items()}
+    chosen, terms, evaluator = _prepare(
+        args, [policy for some in loaded.values() for policy in some], ATTEMPTS_OVER_TIME
+    )
     curves = []
-    for path, files in kept.items():
-        policies = [load_policy(file) for file in files]
-        words = f"{path}, {{}} of {len(files)}"
+    for path, policies in loaded.items():
+        words = f"{path}, {{}} of {len(policies)}"
         pairs = [(p, _attempts(evaluator, p, words.format(n))) for n, p in enumerate(policies, start=1)]
         curve = over_time(chosen, terms, run_of(path), pairs)
         write_evaluation(over_time_file(run_of(path), chosen.name, args.greedy), curve)
@@ -119,16 +123,19 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
             print_curve(curve)
 
 
-def _prepare(args: EvalArgs, attempts: int) -> "tuple[ProblemSet, Terms, Evaluator]":
+def _prepare(args: EvalArgs, policies: "list[Policy]", attempts: int) -> "tuple[ProblemSet, Terms, Evaluator]":
     import sys
 
     from atlas.evaluation.play import Evaluator
     from atlas.evaluation.results import Terms
-    from atlas.evaluation.sets import open_set
+    from atlas.evaluation.sets import first_set, open_set
     from atlas.runs.display import bar
 
+    given = args.problems if args.problems is not None else first_set(policies[0].config.domain.name)
     with bar("proving") as progress:
-        chosen = open_set(args.problems, args.skip_bad, progress)
+        chosen = open_set(given, args.skip_bad, progress)
+    for policy in policies:
+        policy.require_domain(chosen.problems)
     for sentence in chosen.bad:
         print(f"atlas: skipped: {sentence}", file=sys.stderr)
     if args.greedy and args.attempts not in (None, 1):
@@ -220,6 +227,8 @@ if TYPE_CHECKING:
 class List:
     """List the sets that have a name."""
 
+    domain: Annotated[str | None, DOMAIN] = None
+    """Only those of minigrid, or of letterworld."""
     json: bool = False
     """Print JSON."""
 
@@ -229,7 +238,8 @@ class Build:
     """Draw a set and certify every problem of it: solvable by a plan, not trivial, no two the same."""
 
     name: tyro.conf.Positional[str]
-    """cvar-sequential, cvar-dag, cvar-paper-dag or validation."""
+    """cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, letters-sequences, letters-reach-avoid or
+    letters-parity."""
     out: Path | None = None
     """Where to write it (.npz); the cache, where `atlas eval` looks for it, if not given."""
     seed: int = 0
@@ -275,7 +285,8 @@ def sets_command(argv: list[str]) -> int:
 def _list(args: List) -> int:
     from atlas.evaluation.sets import named_sets
 
-    rows = [(one.name, one.count, one.about, one.path(), one.fingerprint) for one in named_sets().values()]
+    sets = named_sets(args.domain).values()
+    rows = [(one.name, one.count, one.about, one.path(), one.fingerprint) for one in sets]
     if args.json:
         keys = ("name", "problems", "about", "path", "fingerprint")
         plain = [{**dict(zip(keys, row, strict=True)), "path": str(row[3]), "built": row[3].exists()} for row in rows]
@@ -311,9 +322,14 @@ def _build(args: Build) -> int:
     expected = found == recipe.fingerprint if args.seed == 0 else None
     if args.json:
         report = {"name": args.name, "path": str(path), "problems": recipe.count, "fingerprint": found}
-        print(json.dumps(report | {"seconds": seconds, "as_reported": expected, "drawn": built.settings["drawn"]}))
+        report |= {"seconds": seconds, "as_reported": expected}
+        print(json.dumps(report | {key: told for key, told in built.settings.items() if key != "plan_lengths"}))
     else:
+        from atlas.runs.screen import Screen
+
         print(f"{path}: {recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
+        if told := recipe.report(built.settings):
+            Screen().print(*told, sep="\n")
     return 1 if expected is False else 0
 
 

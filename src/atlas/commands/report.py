@@ -3,12 +3,10 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import tyro
 
-from atlas.commands.outputs import require_file, require_folder
-from atlas.errors import AtlasError
 from atlas.presets import preset, presets
 from atlas.settings import dump, to_plain
 
@@ -44,44 +42,22 @@ class ReportArgs:
 def report_command(argv: list[str]) -> int:
     """Read, draw, write."""
     args = tyro.cli(ReportArgs, args=argv, prog="atlas report")
-    if not args.runs:
-        raise AtlasError("name at least one run folder: atlas report RUN")
-    if args.out.suffix not in (".html", ".htm"):
-        raise AtlasError(f"{args.out}: the page is HTML, so its name must end in .html")
-    require_file(args.out)
-    require_folder(args.figures)
-    require_folder(args.tables)
-    if not 0 <= args.episodes <= 1000:
-        raise AtlasError(f"--episodes {args.episodes} is not allowed: from 0 to 1000")
-    from atlas.reports.figures import save_chart
-    from atlas.reports.page import Report, all_charts, page
-    from atlas.reports.reading import group_runs, read_runs
-    from atlas.reports.tables import save_table
+    from atlas.reports.page import write_report
     from atlas.runs.display import bar
-    from atlas.runs.store import write_whole
 
     with bar("reading and drawing") as progress:
-        report = Report(group_runs(read_runs(args.runs)), args.episodes, args.reference is not None)
-        write_whole(args.out, page(report, progress))
-    figures = [path for chart in all_charts(report) for path in save_chart(chart, args.figures)] if args.figures else []
-    tables = [path for table in report.tables() for path in save_table(table, args.tables)] if args.tables else []
-    told = {
-        "page": str(args.out),
-        "bytes": args.out.stat().st_size,
-        "groups": {group.name: [str(run.path) for run in group.runs] for group in report.groups},
-        "figures": list(map(str, figures)),
-        "tables": list(map(str, tables)),
-        "missing": report.missing,
-    }
-    print(json.dumps(told, indent=2) if args.json else _summary(args, report.missing, len(figures), len(tables)))
+        told = write_report(
+            args.runs, args.out, args.figures, args.tables, args.episodes, args.reference is not None, progress
+        )
+    print(json.dumps(told, indent=2) if args.json else _summary(args, told))
     return 0
 
 
-def _summary(args: ReportArgs, missing: list[str], figures: int, tables: int) -> str:
-    lines = [f"{args.out}: {args.out.stat().st_size / 1e6:.1f} MB, opens in any browser"]
-    lines += [f"{args.figures}: {figures} figures"] if args.figures else []
-    lines += [f"{args.tables}: {tables} tables"] if args.tables else []
-    return "\n".join([*lines, *(f"  {sentence}" for sentence in missing)])
+def _summary(args: ReportArgs, told: dict[str, Any]) -> str:
+    lines = [f"{args.out}: {told['bytes'] / 1e6:.1f} MB, opens in any browser"]
+    lines += [f"{args.figures}: {len(told['figures'])} figures"] if args.figures else []
+    lines += [f"{args.tables}: {len(told['tables'])} tables"] if args.tables else []
+    return "\n".join([*lines, *(f"  {sentence}" for sentence in told["missing"])])
 
 
 # `atlas presets`: what comes in the box.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN
 from atlas.commands.outputs import require_file
 from atlas.errors import MOST_LETTERS, AtlasError
 
@@ -32,8 +33,12 @@ class Args:
 
     task: tyro.conf.Positional[str]
     """A task in words, a formula, a file, or - to read words from the standard input."""
+    domain: Annotated[Optional[str], DOMAIN] = None  # noqa: UP045 (see `svg`)
+    """Whose words and propositions: minigrid (if not given) or letterworld; a problem file says so itself."""
     ltlf: bool = False
     """Read the words as an LTLf formula."""
+    level: Annotated[str | None, tyro.conf.arg(metavar="PROBLEM")] = None
+    """The problem or level whose things `all` and `every` speak of."""
     explain: bool = False
     """Print the task in English."""
     check: bool = False
@@ -62,16 +67,16 @@ def task_command(argv: list[str]) -> int:
     require_file(args.png, ".png")
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
-    from atlas.domains import default_name, vocabulary_of
+    from atlas.domains import vocabulary_of
     from atlas.errors import TaskWarning
     from atlas.tasks import formats
     from atlas.tasks.check import Finding, check
     from atlas.tasks.explain import explain, in_one_line
 
-    vocabulary = vocabulary_of(default_name())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TaskWarning)
-        task, phrase, notes = _read(args, vocabulary)
+        (task, phrase, notes), domain = _read(args)
+    vocabulary = vocabulary_of(domain)
     found = check(task, vocabulary)
     doubts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, TaskWarning))
     findings = [
@@ -80,7 +85,7 @@ def task_command(argv: list[str]) -> int:
         *found,
     ]
     if args.svg is not None or args.png is not None:
-        _write_drawings(task, vocabulary, args)
+        _write_drawings(task, domain, args)
     explanation, plain = explain(task, vocabulary), formats.to_plain(task, vocabulary)
     if args.json:
         done, undone = _examples(task, vocabulary)
@@ -144,13 +149,16 @@ def _trace(labels: list[list[str]]) -> str:
     return " → ".join(" & ".join(names) or "{}" for names in labels)
 
 
-def _read(args: Args, vocabulary: "Vocabulary") -> "Reading":
+def _read(args: Args) -> "tuple[Reading, str]":
+    """The task as it was understood, and its domain."""
+    from atlas.domains import known_domain, vocabulary_of
     from atlas.tasks.english import Reading
 
-    path = Path(args.task)
+    domain = known_domain(args.domain)
+    path, vocabulary = Path(args.task), vocabulary_of(domain)
     if args.task == "-":
         try:
-            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args.ltlf, vocabulary)
+            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args, vocabulary), domain
         except UnicodeDecodeError:
             raise AtlasError("the standard input is no text in UTF-8") from None
     try:
@@ -160,28 +168,40 @@ def _read(args: Args, vocabulary: "Vocabulary") -> "Reading":
     if not is_file:
         if path.suffix in (*TEXT_SUFFIXES, ".yaml", ".yml") and " " not in args.task:
             raise AtlasError(f"{path} does not exist")
-        return _from_words(args.task, args.ltlf, vocabulary)
+        return _from_words(args.task, args, vocabulary), domain
     if path.suffix not in TEXT_SUFFIXES:
-        from atlas.runs.problem_files import load_task
+        from atlas.runs.problem_files import read_task
 
-        return Reading(load_task(path), None, ())
+        task, domain = read_task(path, args.domain)
+        if args.domain not in (None, domain):
+            raise AtlasError(f"{path} is a problem of {domain}, not of {args.domain}")
+        return Reading(task, None, ()), domain
     from atlas.documents import read_text
     from atlas.tasks.formats import from_dot, from_hoa
 
     text = read_text(path)
     if path.suffix in (".hoa", ".dot"):
-        return Reading((from_hoa if path.suffix == ".hoa" else from_dot)(text, vocabulary), None, ())
-    return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary)
+        return Reading((from_hoa if path.suffix == ".hoa" else from_dot)(text, vocabulary), None, ()), domain
+    return _from_words(text, args, vocabulary, is_ltlf=path.suffix == ".ltlf"), domain
 
 
-def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Reading":
+def _from_words(text: str, args: Args, vocabulary: "Vocabulary", is_ltlf: bool = False) -> "Reading":
     from atlas.tasks.english import Reading, read
     from atlas.tasks.ltlf import ltlf, parse
 
-    if is_ltlf:
+    if is_ltlf or args.ltlf:
         return Reading(ltlf(text, vocabulary), None, ())
+    things = None
+    if args.level is not None:
+        from atlas.domains import name_for, surface_for, vocabulary_of
+        from atlas.runs.problem_files import choose
+
+        chosen = choose(args.level)
+        if vocabulary_of(name_for(chosen)) is not vocabulary:
+            raise AtlasError(f"{args.level} is a level of {name_for(chosen)}: say so with --domain {name_for(chosen)}")
+        things = surface_for(chosen).things(getattr(chosen, "level", chosen))
     try:
-        return read(text, vocabulary)
+        return read(text, vocabulary, things)
     except AtlasError as error:
         try:
             parse(text, vocabulary)
@@ -190,13 +210,13 @@ def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Reading"
         raise AtlasError(f"{error}\nThis is an LTLf formula: add --ltlf to read it as one.") from None
 
 
-def _write_drawings(task: "Task", vocabulary: "Vocabulary", args: Args) -> None:
-    from atlas.domains import default_name, surface_of
+def _write_drawings(task: "Task", domain: str, args: Args) -> None:
+    from atlas.domains import surface_of, vocabulary_of
     from atlas.runs.store import write_whole
     from atlas.show import canvas, media
     from atlas.tasks.draw import task_drawing
 
-    drawing = task_drawing(task, vocabulary, surface_of(default_name()).sign)
+    drawing = task_drawing(task, vocabulary_of(domain), surface_of(domain).sign)
     if args.svg is not None:
         write_whole(args.svg, canvas.svg(drawing))
     if args.png is not None:

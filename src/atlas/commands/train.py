@@ -9,13 +9,16 @@ from typing import Annotated, Any, Final
 
 import tyro
 
+from atlas import plugins
 from atlas.commands.outputs import require_folder, require_memory
 from atlas.config import Config
+from atlas.domains import DOMAINS
 from atlas.errors import AtlasError
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, unused
 from atlas.runs.hosts import Hosts, join
 from atlas.settings import changed
+from atlas.ued import TEACHERS, score_names
 from atlas.words import clock, command, short
 
 DEFAULT: Final = "quick"
@@ -82,11 +85,23 @@ def parse(argv: list[str]) -> TrainArgs:
         args=argv,
         default=TrainArgs(config=config, preset=name),
         prog="atlas train",
+        description=_description() if {"-h", "--help"} & {*argv} else None,
         config=(tyro.conf.AvoidSubcommands,),
     )
     if args.preset != name:
         raise AtlasError(f"the preset comes first: `atlas train {args.preset} …`")
     return args
+
+
+def _description() -> str:
+    """What the command does, and what there is to choose from: other packages may bring more of it."""
+    told = (
+        f"{TrainArgs.__doc__}",
+        f"Teachers (--teacher.name): {', '.join(TEACHERS)}. Scores (--teacher.score): {', '.join(score_names())}.",
+        f"Domains (--domain.name): {', '.join(DOMAINS)}.",
+        plugins.summary(),
+    )
+    return "\n\n".join(filter(None, told))
 
 
 @dataclass(frozen=True)

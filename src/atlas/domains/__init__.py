@@ -5,6 +5,9 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from atlas.errors import AtlasError
+from atlas.plugins import Table, require_kind
+
 if TYPE_CHECKING:
     from atlas.settings import DomainSettings
     from atlas.types import Domain, Surface
@@ -32,20 +35,43 @@ class DomainRow:
     stratum."""
     foreign: str = ""
     """A module that reads other people's files; `atlas.domains.minigrid.authors` is an example."""
+    title: str = ""
+    """Its name in Gymnasium's ids, as in `atlas/Minigrid-v0`; where there is none, the name with a capital."""
 
 
-DOMAINS: dict[str, DomainRow] = {
-    "minigrid": DomainRow(
-        settings="atlas.domains.minigrid.settings:MinigridConfig",
-        domain="atlas.domains.minigrid.domain:Minigrid",
-        vocabulary="atlas.domains.minigrid.alphabet:VOCABULARY",
-        surface="atlas.domains.minigrid.surface:MinigridSurface",
-        presets="atlas.domains.minigrid.presets:PRESETS",
-        sets="atlas.domains.minigrid.sets:SETS",
-        bands="atlas.domains.minigrid.sets:OBJECT_BANDS",
-        foreign="atlas.domains.minigrid.authors",
-    ),
-}
+def _check(row: Any) -> None:
+    """Whether an installed domain can be used at all: what every command needs of it."""
+    require_kind(row, DomainRow, "a DomainRow (atlas.domains)")
+    for place in (row.settings, row.vocabulary, row.presets):
+        find(place)
+
+
+DOMAINS: Table[DomainRow] = Table(
+    "domains",
+    {
+        "minigrid": DomainRow(
+            settings="atlas.domains.minigrid.settings:MinigridConfig",
+            domain="atlas.domains.minigrid.domain:Minigrid",
+            vocabulary="atlas.domains.minigrid.alphabet:VOCABULARY",
+            surface="atlas.domains.minigrid.surface:MinigridSurface",
+            presets="atlas.domains.minigrid.presets:PRESETS",
+            sets="atlas.domains.minigrid.sets:SETS",
+            bands="atlas.domains.minigrid.sets:OBJECT_BANDS",
+            foreign="atlas.domains.minigrid.authors",
+            title="Minigrid",
+        ),
+        "letterworld": DomainRow(
+            settings="atlas.domains.letterworld.settings:LetterWorldConfig",
+            domain="atlas.domains.letterworld.domain:LetterWorld",
+            vocabulary="atlas.domains.letterworld.alphabet:VOCABULARY",
+            surface="atlas.domains.letterworld.surface:LetterWorldSurface",
+            presets="atlas.domains.letterworld.presets:PRESETS",
+            sets="atlas.domains.letterworld.sets:SETS",
+            title="LetterWorld",
+        ),
+    },
+    _check,
+)
 """Every domain by name; the first is the default."""
 
 
@@ -54,6 +80,13 @@ def find(place: str) -> Any:
     module, _, name = place.partition(":")
     found = importlib.import_module(module)
     return getattr(found, name) if name else found
+
+
+def known_domain(name: str | None) -> str:
+    """The name of a domain, the default one if none is given; an error if there is none of that name."""
+    if name is not None and name not in DOMAINS:
+        raise AtlasError(f"there is no domain '{name}'; there are {', '.join(DOMAINS)}")
+    return name or default_name()
 
 
 def settings_class(name: str) -> "type[DomainSettings]":

@@ -62,10 +62,9 @@ class HeldOut:
 def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
     """Draw problems and prove them until there are enough of each kind, or time is better spent otherwise."""
     made = parts(replace(config, pairing=PairingConfig(how="level")))
-    domain, tasks, limit = made.world.domain, config.tasks, config.domain.step_limit
+    domain, limit = made.world.domain, config.domain.step_limit
     stratum, values = domain.strata
-    longest = tasks.max_length if tasks.sampler == "sequential" else tasks.states - 1
-    lengths = range(tasks.min_length if tasks.sampler == "sequential" else 1, longest + 1)
+    lengths = config.tasks.lengths
     shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
     wanted = Counter({(value, length): shares[length] for value in values for length in lengths})
 
@@ -84,8 +83,8 @@ def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
         if number == PATIENCE:
             wanted = _substitutes(wanted)
         drawn, strata, shortest = jax.device_get(draw(jax.random.fold_in(jax.random.key(SEED), number)))
-        kinds = list(zip(strata.tolist(), np.minimum(shortest, longest).tolist(), strict=True))
-        found += certified(drawn, kinds, wanted, prove)
+        kinds = list(zip(strata.tolist(), np.minimum(shortest, lengths[-1]).tolist(), strict=True))
+        found += certified(zip(kinds, one_by_one(drawn), strict=True), wanted, prove)
         if wanted.total() == 0:
             break
     if not found:

@@ -1,13 +1,13 @@
 """Look for mistakes in a set of problems: what cannot be read, cannot be done, is done already or is there twice."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import SUFFIXES, Progress, called, foreign, load, locate
+from atlas.runs.problem_files import SUFFIXES, Progress, foreign, load, locate, place_of
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.check import TooInvolvedError, check, equivalent
 from atlas.tasks.packed import unpack
@@ -36,12 +36,15 @@ def lint(
     place, name = locate(path)
     problems, findings = _read(place)
     if name is not None:
-        problems, findings = [called(name, problems, path)], []
+        problems, findings = [problems[place_of(name, [problem.name for problem in problems], path)]], []
     options = {"step_limit": step_limit, "bound": False, "workers": workers, "progress": progress}
     solutions = surface_for(problems[0]).solve_many(problems, **options) if problems else []
     for problem, solution in zip(problems, solutions, strict=True):
-        findings += [_finding(problem.name, *found) for found in _look_at(problem, solution)]
-    findings += [_finding(*found) for found in _duplicates(problems)]
+        findings += look_at(problem, solution)
+    known = Known()
+    for problem in problems:
+        findings += filter(None, [known.duplicate(problem)])
+        known.add(problem)
     return problems, findings
 
 
@@ -75,6 +78,11 @@ def _parts(folder: Path) -> list[Path]:
 Found = tuple[Kind, str] | tuple[Kind, str, Literal["error", "warning"]]
 
 
+def look_at(problem: NamedProblem, solution: Any) -> list[Finding]:
+    """What is wrong with one problem, given the solver's verdict on it."""
+    return [_finding(problem.name, *found) for found in _look_at(problem, solution)]
+
+
 def _look_at(problem: NamedProblem, solution: Any) -> Iterator[Found]:
     for doubt in check(unpack(problem.task), vocabulary_of(name_for(problem))):
         yield "task", doubt.sentence, "error" if doubt.level == "error" else "warning"
@@ -94,13 +102,24 @@ def _same(one: NamedProblem, other: NamedProblem) -> bool:
         return False
 
 
-def _duplicates(problems: Sequence[NamedProblem]) -> Iterator[tuple[str, Kind, str]]:
-    """Problems with the same level as an earlier one and a task that means the same."""
-    by_level: dict[tuple[tuple[str, str], ...], list[NamedProblem]] = {}
-    for problem in problems:
-        alike = by_level.setdefault(tuple(surface_for(problem).format_level(problem.level).items()), [])
-        for earlier in alike:
-            if _same(earlier, problem):
-                yield problem.name, "duplicate", f"the same level as {earlier.name}, and a task that means the same"
-                break
-        alike.append(problem)
+class Known:
+    """Problems by their levels, to find those that are there already."""
+
+    def __init__(self, problems: Iterable[NamedProblem] = ()) -> None:
+        self._by_level: dict[tuple[tuple[str, str], ...], list[NamedProblem]] = {}
+        for problem in problems:
+            self.add(problem)
+
+    def _alike(self, problem: NamedProblem) -> list[NamedProblem]:
+        return self._by_level.setdefault(tuple(surface_for(problem).format_level(problem.level).items()), [])
+
+    def add(self, problem: NamedProblem) -> None:
+        self._alike(problem).append(problem)
+
+    def duplicate(self, problem: NamedProblem, besides: str | None = None) -> Finding | None:
+        """A finding if a problem, besides that of a name, has the same level and a task that means the same."""
+        for known in self._alike(problem):
+            if known.name != besides and _same(known, problem):
+                sentence = f"the same level as {known.name}, and a task that means the same"
+                return _finding(problem.name, "duplicate", sentence)
+        return None

@@ -8,6 +8,7 @@ set fits any policy, whatever it was trained on.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, Protocol, runtime_checkable
@@ -22,6 +23,7 @@ from atlas.config import NetworkConfig
 from atlas.domains import domain_for
 from atlas.errors import AtlasError
 from atlas.problems import stack
+from atlas.runs.hosts import cores
 from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
 from atlas.student.encode import INDEX_STATES
@@ -34,6 +36,10 @@ from atlas.world import World, WorldState, restart
 
 LANES: Final = 256
 """Attempts that are played side by side, at most."""
+FOUND: Final = ("solved", "timed_out", "steps", "node")
+"""What a queue keeps of every attempt."""
+LEAST_LANES: Final = 32
+"""Attempts that are worth a queue of their own."""
 STRIDE: Final = 32
 """Steps between two looks at how far the work is."""
 EMBEDDED: Final = 256
@@ -139,7 +145,9 @@ class Queue(Struct):
     memory: Any
     next: Int32[Array, ""]
     """The first job that no lane has taken yet."""
-    finished: Int32[Array, ""]
+    end: Int32[Array, ""]
+    """The first job that is not for these lanes."""
+    unfinished: Int32[Array, ""]
     solved: Bool[Array, "jobs"]
     timed_out: Bool[Array, "jobs"]
     steps: Int32[Array, "jobs"]
@@ -168,16 +176,18 @@ class Lanes:
         trivial = jax.vmap(self.world.formalism.outcome)(problems.task, starts.task) == ACCEPTED
         return Course(tasks=problems.task, starts=starts, keys=keys.reshape(-1), trivial=trivial)
 
-    def begin(self, course: Course, lanes: int) -> Queue:
-        """All lanes take their first attempts."""
+    def begin(self, course: Course, lanes: int, first: Int32[Array, ""], end: Int32[Array, ""]) -> Queue:
+        """All lanes take their first attempts, of the jobs from `first` on and before `end`."""
         jobs = len(course.keys)
-        job = jnp.minimum(jnp.arange(lanes, dtype=jnp.int32), jobs)
+        job = first + jnp.arange(lanes, dtype=jnp.int32)
+        job = jnp.where(job < end, job, jobs)
         return Queue(
             job=job,
             world=jax.tree.map(lambda x: x[job % len(course.starts.time)], course.starts),
             memory=self.actor.begin(lanes),
-            next=jnp.int32(min(lanes, jobs)),
-            finished=jnp.int32(0),
+            next=jnp.minimum(first + lanes, end),
+            end=end,
+            unfinished=end - first,
             solved=jnp.zeros(jobs, bool),
             timed_out=jnp.zeros(jobs, bool),
             steps=jnp.zeros(jobs, jnp.int32),
@@ -188,7 +198,7 @@ class Lanes:
         """Go on for so many steps, or until everything is finished."""
 
         def unfinished(now: tuple[Int32[Array, ""], Queue]) -> Bool[Array, ""]:
-            return (now[0] < steps) & (now[1].finished < len(course.keys))
+            return (now[0] < steps) & (now[1].unfinished > 0)
 
         def go_on(now: tuple[Int32[Array, ""], Queue]) -> tuple[Int32[Array, ""], Queue]:
             return now[0] + 1, self._step(known, course, now[1])
@@ -209,7 +219,7 @@ class Lanes:
             queue.replace(
                 world=world,
                 memory=memory,
-                finished=queue.finished + jnp.sum(over, dtype=jnp.int32),
+                unfinished=queue.unfinished - jnp.sum(over, dtype=jnp.int32),
                 solved=queue.solved.at[ended].set(step.accepted, mode="drop"),
                 timed_out=queue.timed_out.at[ended].set(step.truncated, mode="drop"),
                 steps=queue.steps.at[ended].set(world.time, mode="drop"),
@@ -234,13 +244,13 @@ class Lanes:
 def _refill(course: Course, queue: Queue, over: Bool[Array, "lanes"]) -> Queue:
     """Lanes whose episode is over take the next attempts in line."""
     jobs, problems = len(course.keys), len(course.starts.time)
-    taken = jnp.minimum(queue.next + jnp.cumsum(over, dtype=jnp.int32) - 1, jobs)
-    job = jnp.where(over, taken, queue.job)
+    taken = queue.next + jnp.cumsum(over, dtype=jnp.int32) - 1
+    job = jnp.where(over, jnp.where(taken < queue.end, taken, jobs), queue.job)
     starts = jax.tree.map(lambda x: x[job % problems], course.starts)
     return queue.replace(
         job=job,
         world=jax.vmap(restart)(over, starts, queue.world),
-        next=jnp.minimum(queue.next + jnp.sum(over, dtype=jnp.int32), jobs),
+        next=jnp.minimum(queue.next + jnp.sum(over, dtype=jnp.int32), queue.end),
     )
 
 
@@ -339,14 +349,11 @@ class Evaluator:
             def tell(finished: int, before: int = done) -> None:
                 progress(before + finished, total)
 
-            queue, trivial = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
-            places = np.stack(np.divmod(queue.node, batch.problems.task.target.shape[-2]), -1)
-            for into, found in (
-                (result.solved, queue.solved), (result.timed_out, queue.timed_out),
-                (result.steps, queue.steps), (result.place, places),
-            ):  # fmt: skip
-                rows = np.asarray(found)
-                into[batch.numbers] = rows.reshape(self.attempts, -1, *rows.shape[1:]).swapaxes(0, 1)
+            found, trivial = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
+            found["place"] = np.stack(np.divmod(found.pop("node"), batch.problems.task.target.shape[-2]), -1)
+            for name, rows in found.items():
+                by_problem = rows.reshape(self.attempts, -1, *rows.shape[1:]).swapaxes(0, 1)
+                getattr(result, name)[batch.numbers] = by_problem
             # What the first label completes is solved before the first step, which ends such an episode.
             done_already = batch.numbers[trivial]
             result.trivial[done_already] = result.solved[done_already] = True
@@ -360,18 +367,37 @@ class Evaluator:
 
     def _play(
         self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
-    ) -> tuple[Queue, np.ndarray]:
-        """The queue when all attempts are finished, and which problems are trivial."""
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """What was found of every attempt, and which problems are trivial.
+
+        On a CPU the attempts are divided among as many queues as there are cores: a step of one is a chain of small
+        operations, most of which use one core.
+        """
         jobs = len(batch.numbers) * self.attempts
-        lanes = math.ceil(jobs / math.ceil(jobs / self.lanes))  # the last round is as full as the others
+        queues = min(cores() if jax.default_backend() == "cpu" else 1, max(1, jobs // LEAST_LANES))
+        share, lanes = math.ceil(jobs / queues), math.ceil(self.lanes / queues)
+        lanes = math.ceil(share / math.ceil(share / lanes))  # the last round is as full as the others
         prepare, begin, play = self._functions(actor, batch, lanes)
         course = prepare(key, batch.problems, batch.numbers)
-        queue: Queue = begin(course)
-        while (finished := int(queue.finished)) < jobs:
-            tell(finished)
-            queue = play(known, course, queue)
+        ends = [min((number + 1) * share, jobs) for number in range(queues)]
+        begun = [begin(course, np.int32(number * share), np.int32(end)) for number, end in enumerate(ends)]
+        begun[0] = play(known, course, begun[0])  # compiled before several threads ask for it
+        left = [int(queue.unfinished) for queue in begun]
+
+        def finish(number: int) -> dict[str, np.ndarray]:
+            queue = begun[number]
+            while (unfinished := int(queue.unfinished)) > 0:
+                left[number] = unfinished
+                if number == 0:
+                    tell(jobs - sum(left))
+                queue = play(known, course, queue)
+            left[number], own = 0, slice(number * share, ends[number])
+            return {name: np.asarray(getattr(queue, name))[own] for name in FOUND}
+
+        with ThreadPoolExecutor(queues) as pool:
+            parts = list(pool.map(finish, range(queues)))
         tell(jobs)
-        return queue, np.asarray(course.trivial)
+        return {name: np.concatenate([part[name] for part in parts]) for name in FOUND}, np.asarray(course.trivial)
 
     def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
         """The compiled parts, kept for the next policy."""
@@ -380,7 +406,7 @@ class Evaluator:
             playing = Lanes(batch.world, actor)
             self._compiled[name] = (
                 jax.jit(lambda key, problems, numbers: playing.course(key, problems, numbers, self.attempts)),
-                jax.jit(lambda course: playing.begin(course, lanes)),
+                jax.jit(lambda course, first, end: playing.begin(course, lanes, first, end)),
                 jax.jit(lambda known, course, queue: playing.play(known, course, queue, STRIDE), donate_argnums=2),
             )
         return self._compiled[name]

@@ -13,19 +13,19 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import jax
 import numpy as np
 
 from atlas.config import Config
-from atlas.domains import DOMAINS, find, surface_of
+from atlas.domains import DOMAINS, find, known_domain, surface_of
 from atlas.errors import AtlasError, nearest
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.machine import content_hash
 from atlas.tasks.packed import tables, unpack
-from atlas.types import NamedProblem, Problem
+from atlas.types import About, NamedProblem, Problem
 
 Progress = Callable[[int, int], None]
 """Told how many problems of how many are done."""
@@ -47,18 +47,17 @@ def silent(done: int, total: int) -> None:
 
 
 def certified(
-    drawn: Problem,
-    kinds: Sequence[Hashable],
+    drawn: Iterable[tuple[Hashable, Problem]],
     wanted: Counter[Any],
     prove: Callable[[list[Problem]], Sequence[Plan | None]],
     seen: set[Any] | None = None,
 ) -> list[tuple[Any, Problem, Plan]]:
-    """Of a batch the first problems of each kind that are proven solvable and not trivial, as many as are `wanted`.
+    """Of problems with their kinds the first of each that are proven solvable and not trivial, as many as are `wanted`.
 
     What is found is taken off `wanted`. With `seen`, problems that are the same as one before are passed over.
     """
     waiting: dict[Any, list[Problem]] = {}
-    for kind, problem in zip(kinds, one_by_one(drawn), strict=True):
+    for kind, problem in drawn:
         if wanted[kind] > 0:
             if seen is not None:
                 if (same := identity(problem)) in seen:
@@ -111,7 +110,9 @@ def one_by_one(batch: Problem) -> Iterator[Problem]:
 
 def joined(problems: Sequence[Problem]) -> Problem:
     """A batch of problems of one size."""
-    return jax.tree.map(lambda *rows: np.stack(rows), *problems)
+    levels, tasks = [problem.level for problem in problems], [problem.task for problem in problems]
+    level, task = (jax.tree.map(lambda *rows: np.stack(rows), *parts) for parts in (levels, tasks))
+    return Problem.unchecked(level=level, task=task)
 
 
 # Named sets: each domain brings its own, either as files or as a recipe
@@ -128,6 +129,55 @@ class Collection:
     fingerprint: str
 
 
+class Source(Protocol):
+    """Where the problems of a set that is being built come from."""
+
+    def draw(self) -> Iterable[tuple[int, Problem]]:
+        """More problems of one size, each with its kind (from 0 on; -1: of none); others at every call."""
+
+    def finish(
+        self, problems: Sequence[Problem], plans: Sequence[Plan], progress: Progress
+    ) -> tuple[list[About], dict[str, Any]]:
+        """Names, tags and notes of those that were chosen, and what else the file tells about them."""
+
+
+class Sampled:
+    """Problems that are sampled as training samples them."""
+
+    def __init__(self, recipe: "Recipe", seed: int) -> None:
+        from atlas.build import parts  # a name can be looked up without it
+
+        made = parts(recipe.config)
+        self.recipe, self.seed, self.drawn = recipe, seed, 0
+        self.sample = jax.jit(lambda key: made.sample(key, DRAWN))
+
+    def draw(self) -> Iterable[tuple[int, Problem]]:
+        words = f"{self.recipe.name} {self.seed} {self.drawn // DRAWN}"
+        batch = jax.device_get(self.sample(jax.random.key(zlib.crc32(words.encode()))))
+        self.drawn += DRAWN
+        return zip(self.recipe.kind_of(batch), one_by_one(batch), strict=True)
+
+    def finish(
+        self, problems: Sequence[Problem], plans: Sequence[Plan], progress: Progress
+    ) -> tuple[list[About], dict[str, Any]]:
+        width = len(str(len(problems) - 1))
+        abouts = [
+            About(name=f"{self.recipe.name}-{number:0{width}d}", tags=tags)
+            for number, tags in enumerate(self.recipe.tags(joined(problems)))
+        ]
+        return abouts, {"drawn": self.drawn}
+
+
+def one_kind(batch: Problem) -> Sequence[int]:
+    """Problems that are not told apart."""
+    return [0] * len(jax.tree.leaves(batch)[0])
+
+
+def no_tags(batch: Problem) -> list[tuple[str, ...]]:
+    """Problems that are not grouped."""
+    return [()] * len(jax.tree.leaves(batch)[0])
+
+
 @dataclass(frozen=True)
 class Recipe:
     """A set that is drawn from a seed."""
@@ -135,19 +185,23 @@ class Recipe:
     name: str
     about: str
     config: Config
-    """How problems are drawn."""
+    """How problems are sampled; for another source, the domain alone counts."""
     count: int
-    kind_of: Callable[[Problem], Sequence[int]]
-    """The kind of each problem of a batch, from 0 on; of each kind there are equally many. -1: of none."""
-    kinds: int
-    tags: Callable[[Problem], list[tuple[str, ...]]]
-    """Words to group the problems of a batch by."""
     provenance: dict[str, Any]
     """More about how it is drawn, in plain values."""
     fingerprint: str
     """What `fingerprint` gives for the set drawn from seed 0: the one that results are reported on."""
+    kind_of: Callable[[Problem], Sequence[int]] = one_kind
+    """The kind of each problem of a batch, from 0 on; of each kind there are equally many. -1: of none."""
+    kinds: int = 1
+    tags: Callable[[Problem], list[tuple[str, ...]]] = no_tags
+    """Words to group the problems of a batch by."""
     retired: dict[str, str] = field(default_factory=dict)
     """Fingerprints that a set of this name had before, each with the reason why it is no longer used."""
+    source: Callable[["Recipe", int], Source] = Sampled
+    """Where its problems come from, given a seed."""
+    report: Callable[[dict[str, Any]], Sequence[Any]] = lambda settings: ()
+    """What people are told once it is built, beside its size: text and tables for `rich`, from `Built.settings`."""
 
     def path(self) -> Path:
         """Where the set is kept once it was built. Another recipe gets another file."""
@@ -165,11 +219,22 @@ class Built:
     seed: int
     settings: dict[str, Any]
     """Provenance in plain values: among others, how long the prover's plans are."""
+    notes: tuple[str, ...] = ()
+    """One for each problem, or none at all."""
 
 
-def named_sets() -> dict[str, Collection | Recipe]:
-    """All sets that have a name, of all domains."""
-    return {one.name: one for row in DOMAINS.values() if row.sets for one in find(row.sets)}
+def named_sets(domain: str | None = None) -> dict[str, Collection | Recipe]:
+    """All sets that have a name, of all domains or of one."""
+    rows = DOMAINS.values() if domain is None else [DOMAINS[known_domain(domain)]]
+    return {one.name: one for row in rows if row.sets for one in find(row.sets)}
+
+
+def first_set(domain: str) -> str:
+    """The set that policies of a domain are put to where none is named."""
+    known = named_sets(domain)
+    if not known:
+        raise AtlasError(f"{domain} has no sets with a name: say with --problems what to play")
+    return next(iter(known))
 
 
 def recipes() -> dict[str, Recipe]:
@@ -180,47 +245,46 @@ def recipes() -> dict[str, Recipe]:
 def build(recipe: Recipe, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
     """Draw a set; none of its problems are the same. More than one worker (0: one a core) starts other processes."""
     surface = surface_of(recipe.config.domain.name)
-    from atlas.build import parts  # a name can be looked up without it
-
-    made = parts(recipe.config)
-    sample = jax.jit(lambda key: made.sample(key, DRAWN))
+    source = recipe.source(recipe, seed)
+    verdicts: Counter[str] = Counter()
 
     def prove(problems: list[Problem]) -> list[Plan | None]:
         solutions = surface.solve_many(problems, bound=False, workers=workers, progress=progress)
+        verdicts.update("trivial" if solution.trivial else solution.verdict for solution in solutions)
         return [solution.plan for solution in solutions]
 
     wanted = Counter(dict.fromkeys(range(recipe.kinds), recipe.count // recipe.kinds))
     found: list[tuple[int, Problem, Plan]] = []
     seen: set[Any] = set()
-    drawn = 0
     while wanted.total() > 0:
-        batch = sample(jax.random.key(zlib.crc32(f"{recipe.name} {seed} {drawn // DRAWN}".encode())))
-        found += certified(batch, recipe.kind_of(jax.device_get(batch)), wanted, prove, seen)
-        drawn += DRAWN
+        found += certified(source.draw(), wanted, prove, seen)
     found.sort(key=lambda one: one[0])
-    problems = joined([problem for _, problem, _ in found])
-    width = len(str(recipe.count - 1))
+    _, problems, plans = zip(*found, strict=True)
+    abouts, told = source.finish(problems, plans, progress)
+    notes = tuple(about.notes for about in abouts)
     return Built(
-        problems=problems,
-        names=tuple(f"{recipe.name}-{number:0{width}d}" for number in range(recipe.count)),
-        tags=tuple(recipe.tags(problems)),
+        problems=joined(problems),
+        names=tuple(about.name for about in abouts),
+        tags=tuple(about.tags for about in abouts),
         seed=seed,
         settings={
             "set": recipe.name,
             "recipe": RECIPE,
             "atlas": version("atlas-ued"),
             **recipe.provenance,
-            "drawn": drawn,
+            **told,
+            "proven": dict(verdicts),
             "step_limit": STEP_LIMIT,
-            "plan_lengths": [len(plan) for _, _, plan in found],
+            "plan_lengths": [len(plan) for plan in plans],
         },
+        notes=notes if any(notes) else (),
     )
 
 
 def write_set(recipe: Recipe, path: Path, seed: int = 0, workers: int = 0, progress: Progress = silent) -> Built:
     """Build a set and write it as one compressed file."""
     built = build(recipe, seed, workers, progress)
-    save_bulk(built.problems, path, built.settings, seed, built.names, built.tags)
+    save_bulk(built.problems, path, built.settings, seed, built.names, built.tags, built.notes)
     return built
 
 

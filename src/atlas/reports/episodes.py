@@ -17,7 +17,7 @@ from atlas.runs.checkpoints import load_policy
 from atlas.runs.problem_files import load
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
-from atlas.show.episode import Scene, Trained, ending, scenes
+from atlas.show.episode import Scene, Trained, ending, film, scenes
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.machine import Node
@@ -155,41 +155,6 @@ def _html(shown: Shown) -> str:
 def _script(content: Any) -> str:
     """JSON that cannot end the element it stands in."""
     return json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """An episode in few bytes: the first level whole, then what changes from scene to scene."""
-    tiles = [surface_for(scene.level).tiles(scene.level) for scene in watched]
-    cells = [one.pop("cells") for one in tiles]
-    return {
-        "cols": tiles[0]["cols"],
-        "actions": [action.replace("_", " ") for action in watched[0].actions],
-        "cells": cells[0],
-        "scenes": [
-            {
-                **{name: value for name, value in one.items() if name != "cols"},
-                "place": places.index(scene.place),
-                "state": scene.record.task_state,
-                "did": (scene.action or "start").replace("_", " "),
-                "changed": [[n, new] for n, (old, new) in enumerate(zip(before, now, strict=True)) if old != new],
-                **_thought(scene),
-            }
-            for scene, one, before, now in zip(watched, tiles, [cells[0], *cells], cells, strict=False)
-        ],
-    }
-
-
-def _thought(scene: Scene) -> dict[str, Any]:
-    if scene.choice is None:
-        return {}
-    value = None if scene.choice.value is None else round(scene.choice.value, 2)
-    return {"p": [round(100 * p) for p in scene.choice.probabilities], "next": scene.choice.action, "value": value}
-
-
-def sprite(domains: Iterable[str]) -> str:
-    """The shapes that all drawings of the page share, without showing anything itself."""
-    symbols = [symbol for name in sorted(set(domains)) for symbol in surface_of(name).symbols()]
-    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(symbols)}</svg>'
 
 
 def level_svg(level: Level, width: int = 228) -> str:

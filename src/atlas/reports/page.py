@@ -5,25 +5,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Final, TypeVar
 
 import jax
 import numpy as np
 
+from atlas.commands.outputs import require_file, require_folder
 from atlas.domains import domain_of
-from atlas.errors import printable
+from atlas.errors import AtlasError, printable
 from atlas.evaluation.sets import named_sets
 from atlas.reports import figures, results
-from atlas.reports.episodes import episodes, legend, level_svg, sprite, task_svg, task_words
-from atlas.reports.figures import Chart, at, inline_svg, points
-from atlas.reports.reading import Group, Plain, Run, nearest_preset
+from atlas.reports.episodes import episodes, legend, level_svg, task_svg, task_words
+from atlas.reports.figures import Chart, at, inline_svg, points, save_chart
+from atlas.reports.reading import Group, Plain, Run, group_runs, nearest_preset, read_runs
 from atlas.reports.reference import SET as REFERENCE_SET
 from atlas.reports.reference import reference_table, referenced, without_counterpart
 from atlas.reports.results import Evaluated, evaluated
-from atlas.reports.tables import Cell, Number, Table, to_html
+from atlas.reports.tables import Cell, Number, Table, save_table, to_html
 from atlas.runs.snapshots import spread
-from atlas.runs.store import Bulk, load_bulk
+from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.settings import dump
+from atlas.show.problem import sprite
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
 from atlas.words import clock, short
@@ -428,3 +431,37 @@ def all_charts(report: Report) -> Iterator[Chart]:
     """Every figure once."""
     for charts in report.charts().values():
         yield from report.attempt(charts) or ()
+
+
+def write_report(
+    runs: Sequence[Path],
+    out: Path,
+    figures: Path | None = None,
+    tables: Path | None = None,
+    episodes: int = 4,
+    reference: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Plain:
+    """Write the page about some runs, and figures and tables into folders if they are named. Tells which files were
+    written, and what was left out."""
+    if not runs:
+        raise AtlasError("name at least one run folder: atlas report RUN")
+    if out.suffix not in (".html", ".htm"):
+        raise AtlasError(f"{out}: the page is HTML, so its name must end in .html")
+    require_file(out)
+    require_folder(figures)
+    require_folder(tables)
+    if not 0 <= episodes <= 1000:
+        raise AtlasError(f"--episodes {episodes} is not allowed: from 0 to 1000")
+    report = Report(group_runs(read_runs(runs)), episodes, reference)
+    write_whole(out, page(report, progress))
+    drawn = [path for chart in all_charts(report) for path in save_chart(chart, figures)] if figures else []
+    listed = [path for table in report.tables() for path in save_table(table, tables)] if tables else []
+    return {
+        "page": str(out),
+        "bytes": out.stat().st_size,
+        "groups": {group.name: [str(run.path) for run in group.runs] for group in report.groups},
+        "figures": list(map(str, drawn)),
+        "tables": list(map(str, listed)),
+        "missing": report.missing,
+    }

@@ -10,29 +10,37 @@ import hashlib
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
+from jax import Array
+from jaxtyping import Float32, Int32, Key
 from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, LatestN, PreservationContext
 
+from atlas import environment
 from atlas.build import parts
 from atlas.config import Config
+from atlas.domains import name_for
 from atlas.errors import AtlasError
 from atlas.runs import store
 from atlas.runs.folder import RunFolder, find
 from atlas.runs.store import Arrays, blank_arrays, from_arrays, sync, to_arrays
-from atlas.student.network import Params, Student
+from atlas.struct import Struct
+from atlas.student.network import Observation, Params, Student, sample_action
+from atlas.types import Problem
 
 Tree = TypeVar("Tree")
 RATE: Final = "solve_rate"
 """What the best checkpoint is best in: the held-out solve rate, where one was measured."""
-PARAMS: Final = ".params"
-"""The names of parameters in a checkpoint begin so."""
+POLICIES: Final = (".average", ".params")
+"""The names of parameters in a checkpoint begin so; a running average is what counts where there is one."""
 FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
 """Names of parameters in version 0.1 -> names now."""
 UNSEALED: Final = {"seconds", "steps", "before", RATE, "iteration", "digest"}
@@ -240,6 +248,14 @@ def _sentences(folder: Path) -> Iterator[None]:
 # Policies
 
 
+class Memory(Struct):
+    """What a policy carries through an episode."""
+
+    table: Float32[Array, "1 nodes width"]
+    """The embedding of every state of the task."""
+    hidden: Float32[Array, "1 width_of_memory"]
+
+
 @dataclass(frozen=True, eq=False)
 class Policy:
     """A student with its parameters, and when in a run it was like this."""
@@ -258,6 +274,57 @@ class Policy:
     def run(self) -> Path:
         """The folder of its run."""
         return run_of(self.path)
+
+    def require_domain(self, problems: Iterable[Problem]) -> None:
+        """Fail with a sentence if one of the problems is of another domain than those it was trained on."""
+        for problem in problems:
+            if (name := name_for(problem)) != (own := self.config.domain.name):
+                called = f"'{called}'" if (called := getattr(problem, "name", "")) else "a problem"
+                raise AtlasError(f"{self.path} is a policy of the domain {own}, and {called} is of the domain {name}")
+
+    def act(
+        self,
+        observation: environment.Observation | Mapping[str, Any],
+        memory: Memory | None = None,
+        key: Key[Array, ""] | None = None,
+    ) -> tuple[Int32[Array, ""], Memory]:
+        """The action for an observation of `atlas.make` or of Gymnasium, and what is to be passed with the next one.
+
+        An episode begins without memory. With a key the action is drawn, without one the likeliest is taken. Pure: it
+        can be compiled, and mapped over environments.
+        """
+        if isinstance(observation, Mapping):
+            observation = environment.from_dict(observation)
+        cells = self.student.cells
+        if observation.view.shape[-2:] != (cells.rows, cells.cols):
+            raise AtlasError(
+                f"{self.path} is a policy of the domain {self.config.domain.name} and sees {cells.rows} x {cells.cols} "
+                f"cells: a view of {' x '.join(map(str, observation.view.shape))} is of another domain"
+            )
+        return self._act(observation, memory, key)
+
+    @cached_property
+    def _act(self) -> Callable[..., tuple[Int32[Array, ""], Memory]]:
+        def act(seen: environment.Observation, memory: Memory | None, key: Any) -> tuple[Int32[Array, ""], Memory]:
+            key_noise, key_act = jax.random.split(jax.random.key(0) if key is None else key)
+            first = seen.previous == self.student.num_actions
+            if memory is None:
+                graph = jax.tree.map(lambda leaf: leaf[None, None], seen.task)
+                table = self.student.embed(self.params, key_noise[None], graph)
+                memory = Memory(table=table, hidden=self.student.initial_hidden(1))
+            look = Observation(
+                view=seen.view[None],
+                nodes=seen.task_state[None],
+                previous=seen.previous[None].astype(jnp.uint8),
+                start=first[None],
+            )
+            hidden, logits, _ = self.student.step(self.params, memory.table, look, memory.hidden)
+            drawn = (
+                jnp.argmax(logits, -1) if key is None else sample_action(jax.random.uniform(key_act, (1,)), logits)[0]
+            )
+            return drawn[0].astype(jnp.int32), memory.replace(hidden=hidden)
+
+        return jax.jit(act)
 
 
 def load_policy(path: Path | str, which: Literal["last", "best"] = "last") -> Policy:
@@ -310,7 +377,8 @@ def _is_checkpoint(path: Path) -> bool:
 
 def _from_checkpoint(path: Path, config: Config) -> Policy:
     arrays, about = _read(path)
-    params = {name.removeprefix(PARAMS): array for name, array in arrays.items() if name.startswith(PARAMS)}
+    prefix = next((prefix for prefix in POLICIES if any(name.startswith(prefix) for name in arrays)), POLICIES[-1])
+    params = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     return _policy(path, config, params, about)
 
 

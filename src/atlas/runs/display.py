@@ -151,7 +151,8 @@ def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
         told["buffer"] = f"{fill:,} of {capacity:,} problems"
         told["buffer"] += f", {curriculum['solvable']:.0%} solvable" if "solvable" in curriculum else ""
     if "states" in curriculum:
-        means = ", ".join(f"{curriculum[name]:.1f} {name}" for name in ("states", "rooms", "objects"))
+        sizes = ("states", *(name for name in curriculum["shares"] if name not in ("states", "edits")))
+        means = ", ".join(f"{curriculum[name]:.1f} {name}" for name in sizes)
         told["replayed" if config.plan.buffer else "proposed"] = (
             f"{curriculum['solvable_replayed']:.0%} solvable; {means}"
         )

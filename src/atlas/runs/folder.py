@@ -9,15 +9,19 @@ import re
 import shutil
 import stat
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any, Final
 
+from atlas import plugins
 from atlas.config import Config
+from atlas.documents import parse_json, read_plain, read_text
 from atlas.errors import AtlasError, listed, nearest
 from atlas.runs.store import write_whole
-from atlas.settings import dump, load
+from atlas.settings import Settings, dump, load, to_plain
+from atlas.ued import absent
 from atlas.words import command
 
 LOCK: Final = "lock"
@@ -71,13 +75,68 @@ class RunFolder:
         return self.path / "sinks.json"
 
     @property
+    def devices_file(self) -> Path:
+        """How many devices shared the work when it last went on."""
+        return self.path / "devices.json"
+
+    def devices(self) -> int | None:
+        """How many that were; None if it is not known."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads(self.devices_file.read_text())["devices"])
+        return None
+
+    @property
     def changes_file(self) -> Path:
         """A line for each time it went on from an earlier checkpoint or with other settings."""
         return self.path / "changes.jsonl"
 
+    @property
+    def given_file(self) -> Path:
+        """The teachers, scores, edits and domains that were passed to it as values, by name and where they were
+        defined; a teacher with its plan."""
+        return self.path / "given.json"
+
     def config(self) -> Config:
-        """The settings it was started with."""
+        """The settings it was started with. What was passed by value in another process is known by its name then."""
+        if self.given_file.exists():
+            self._know_given()
         return load(Config, self.config_file)
+
+    def _know_given(self) -> None:
+        try:
+            given = parse_json(read_text(self.given_file))
+            missing = [
+                (kind, name, about)
+                for kind, some in given.items()
+                for name, about in some.items()
+                if kind in plugins.KINDS and name not in plugins.names(kind)
+            ]
+            for kind, name, about in missing:
+                word = plugins.KINDS[kind]
+                how = f"atlas.resume({str(self.path)!r}, {'edits=[…]' if kind == 'edits' else f'{word}=…'})"
+                sentence = (
+                    f"the {word} '{name}' was passed to {self.path} as a value ({about['defined']}): "
+                    f"pass it again, `{how}`, or install it as a plug-in (docs/plugins.md)"
+                )
+                if kind == "domains":
+                    raise RunError(sentence)
+                value: Any = plugins.Absent(sentence)
+                if kind == "teachers":
+                    value = absent(name, read_plain(self.config_file)["teacher"], about["plan"], sentence)
+                plugins.give(kind, name, value, {})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(f"{self.given_file} is damaged ({error})") from None
+
+    def note_given(self, config: Config, given: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write down what was passed by value, by kind and name."""
+        content: dict[str, Any] = {
+            kind: {name: {"defined": plugins.told(value)} for name, value in some.items()}
+            for kind, some in given.items()
+        }
+        for about in content.get("teachers", {}).values():
+            plan = {field.name: getattr(config.plan, field.name) for field in fields(config.plan)}
+            about["plan"] = {k: to_plain(v) if isinstance(v, Settings) else v for k, v in plan.items()}
+        write_whole(self.given_file, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def is_run(self) -> bool:
         return self.config_file.is_file()
@@ -196,6 +255,8 @@ def create(path: Path, config: Config, overwrite: bool = False) -> tuple[RunFold
     if folder.is_run():
         try:
             folder.config()
+            if missing := [key for key in to_plain(Config()) if key not in read_plain(folder.config_file)]:
+                raise AtlasError(f"{folder.config_file}: a run's has all settings, and {missing[0]} is missing")
         except AtlasError as error:
             told = f"{path} holds something else than a run of ATLAS ({error}): choose another --folder"
             raise RunError(told) from None
@@ -258,7 +319,8 @@ def find(path: Path) -> RunFolder:
 
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
-    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "held_out.npz": "",
+    "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "",
+    "given.json": "", "held_out.npz": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",

@@ -27,13 +27,17 @@ PATIENCE: Final = 120
 FOREVER: Final = 7 * 24 * 3600 * 1000
 """Milliseconds to wait for an answer: JAX watches whether the others are alive."""
 
+CPU_DEVICES: Final = "xla_force_host_platform_device_count"
+"""The other way to ask for several devices of a CPU."""
+
 
 @dataclass(frozen=True)
 class Hosts:
     """Where this process stands among those that train together, as asked for on the command line."""
 
     devices: int | None = None
-    """Devices to use on this host: all by default on accelerators, one on CPUs (which uses all cores anyway)."""
+    """Devices to use on this host. By default all accelerators; on a CPU one a core, or the next smaller number that
+    divides the environments evenly (one if there are other hosts, which may share the cores)."""
     coordinator: str | None = None
     """For several hosts: address of host 0, as in 10.0.0.1:1234. Found by itself under SLURM, Open MPI, Kubernetes."""
     num_hosts: int | None = None
@@ -73,6 +77,11 @@ def _require_reachable(coordinator: str) -> None:
             f"--coordinator {coordinator}: on this host {name} means {min(map(str, found))}, where no other host can "
             "reach it (see /etc/hosts); give the address that the others use"
         )
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_cluster(environment: dict[str, str]) -> bool:
@@ -162,8 +171,12 @@ def join(hosts: Hosts) -> Team:
     import jax
 
     settings: Any = jax.config
-    if hosts.devices is not None:  # more than one on a CPU must be asked for before JAX starts
+    # More than one on a CPU must be asked for before JAX starts.
+    if hosts.devices is not None:
         settings.update("jax_num_cpu_devices", hosts.devices)
+    elif not hosts.several and settings.jax_num_cpu_devices < 0 and CPU_DEVICES not in os.environ.get("XLA_FLAGS", ""):
+        with suppress(RuntimeError):  # it has started already
+            settings.update("jax_num_cpu_devices", cores())
     if not hosts.several:
         return Team()
     settings.update("jax_enable_preemption_service", False)  # signals are the run's business

@@ -1,7 +1,6 @@
 """Numbers over the course of a run, one JSON object a line; optional copies for TensorBoard and Weights & Biases."""
 
 import contextlib
-import importlib
 import json
 import math
 import secrets
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Protocol, runtime_checkable
 
 from atlas.documents import parse_json, read_bytes
-from atlas.errors import AtlasError
+from atlas.errors import extra
 from atlas.runs.store import write_whole
 
 Record = dict[str, Any]
@@ -113,14 +112,6 @@ class Sinks:
             write_whole(path, json.dumps(asdict(self)) + "\n")
         opened: list[Sink] = [TensorBoard(folder / "tensorboard", steps)] if self.tensorboard else []
         return opened + ([WeightsAndBiases(folder, folder.name, config, self.wandb)] if self.wandb else [])
-
-
-def extra(module: str, what: str, name: str) -> Any:
-    """A package that only some people need; `name` is that of the extra that installs it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise AtlasError(f"{what} needs a package that is not installed: pip install 'atlas-ued[{name}]'") from None
 
 
 def flat(record: Record, prefix: str = "") -> Iterator[tuple[str, float]]:

@@ -20,6 +20,7 @@ folder of files (names then come from the files). Bulk files (npz) and the autho
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,9 +28,9 @@ from typing import Any, Final
 import jax
 import yaml
 
-from atlas.documents import Document, read_documents, read_text
-from atlas.domains import DOMAINS, default_name, find, name_for, surface_of, vocabulary_of
-from atlas.errors import AtlasError, LevelTextError, TaskWarning, nearest
+from atlas.documents import Document, parse_documents, read_documents, read_text
+from atlas.domains import DOMAINS, default_name, find, known_domain, name_for, surface_of, vocabulary_of
+from atlas.errors import AtlasError, LevelNeededError, LevelTextError, TaskWarning, nearest
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.tasks import packed
 from atlas.tasks.formats import TASK_KEYS, format_task, parse_task
@@ -42,6 +43,25 @@ SUFFIXES: Final = (*YAML_SUFFIXES, ".npz")
 
 Reader = Callable[[], "Iterable[NamedProblem | Reader]"]
 """Reads a part of a set: problems, or smaller parts to be read on their own."""
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """Reads one of our documents, whose name is known before."""
+
+    document: Document
+    file_name: str
+    """What it is called if it does not say."""
+
+    @property
+    def name(self) -> str:
+        given = self.document.entries().get("name") if isinstance(self.document.node, yaml.MappingNode) else None
+        return given.value if isinstance(given, yaml.ScalarNode) else self.file_name
+
+    def __call__(self) -> list[NamedProblem]:
+        return [_problem(self.document, self.file_name)]
+
+
 Progress = Callable[[int, int], None]
 """Told how many parts of how many are read."""
 
@@ -80,15 +100,20 @@ def _load(
     if not problems:
         first = f" that can be read ({bad[0]})" if bad else ""
         raise AtlasError(f"{path}: holds no problems{first}")
-    seen: dict[str, str] = {}
-    for problem in problems:
-        if problem.name in seen:
-            raise AtlasError(f"{problem.source}: a problem in {seen[problem.name]} is called '{problem.name}' too")
-        seen[problem.name] = problem.source
+    _require_names((problem.name, problem.source) for problem in problems)
     if notes:
         count = f"{len(notes)} note{'s' * (len(notes) > 1)}"
         warnings.warn(f"{path}: {count} on tasks that others wrote; `atlas lint` lists them", TaskWarning, stacklevel=2)
     return problems
+
+
+def _require_names(found: Iterable[tuple[str, str]]) -> None:
+    """No two may have the same name; each comes with its source."""
+    seen: dict[str, str] = {}
+    for name, source in found:
+        if name in seen:
+            raise AtlasError(f"{source}: a problem in {seen[name]} is called '{name}' too")
+        seen[name] = source
 
 
 def _existing(path: Path | str) -> Path:
@@ -149,7 +174,7 @@ def _in_document(document: Document, name: str, notes: list[str]) -> Iterator[Re
     elif theirs := foreign("is_level", document):
         yield partial(_from_pair, partial(theirs.pair_of_level, document.path), theirs, notes)
     else:
-        yield lambda: [_problem(document, name)]
+        yield _Ours(document, name)
 
 
 def _from_pair(find_pair: Callable[[], Any], theirs: Any, notes: list[str], prefix: str = "") -> list[NamedProblem]:
@@ -177,16 +202,17 @@ def _problem(document: Document, name: str) -> NamedProblem:
     except AtlasError as error:
         document.fail(entries.get("name", document.node), str(error))
     level = _level(document, surface, entries)
-    return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level)), about=about)
+    return NamedProblem(level=level, task=_task(document, entries["task"], name_for(level), level), about=about)
 
 
 def _entries(document: Document) -> tuple[Surface, dict[str, yaml.Node]]:
     """The domain of a file, and its entries. The default domain need not be named."""
     entries = document.entries()
     domain = document.text(entries.pop("domain"), "domain") if "domain" in entries else default_name()
-    if domain not in DOMAINS:
-        raise AtlasError(f"{document.path}: there is no domain '{domain}'; there are {', '.join(DOMAINS)}")
-    surface = surface_of(domain)
+    try:
+        surface = surface_of(known_domain(domain))
+    except AtlasError as error:
+        raise AtlasError(f"{document.path}: {error}") from None
     known = ("name", *surface.level_keys, "task", "tags", "notes")
     for key, node in entries.items():
         if key not in known:
@@ -208,9 +234,28 @@ def _level(document: Document, surface: Surface, entries: dict[str, yaml.Node]) 
             raise
 
 
-def _task(document: Document, node: yaml.Node, domain: str) -> Task:
+def _task(document: Document, node: yaml.Node, domain: str, level: Level | None = None) -> Task:
+    value, vocabulary = document.value(node), vocabulary_of(domain)
     with document.blame(node, "task"):
-        return parse_task(document.value(node), vocabulary_of(domain))
+        try:
+            return parse_task(value, vocabulary)
+        except LevelNeededError:
+            if level is None:
+                raise
+            return parse_task(value, vocabulary, surface_of(domain).things(level))
+
+
+def parse_problem(text: str, called: str = "the text") -> NamedProblem | Level:
+    """The problem of a text as files hold it, or its level if there is no task; `called` is what sentences call it."""
+    documents = parse_documents(text, Path(called))
+    if len(documents) != 1:
+        raise AtlasError(f"{called}: one problem is needed, and there are {len(documents)} documents")
+    if "task" in documents[0].entries():
+        return _problem(documents[0], "")
+    surface, entries = _entries(documents[0])
+    if surface.level_keys[0] not in entries:
+        documents[0].fail(documents[0].node, f"a problem needs a {surface.level_keys[0]}")
+    return _level(documents[0], surface, entries)
 
 
 def load_level(path: Path | str) -> Level:
@@ -231,17 +276,27 @@ def load_level(path: Path | str) -> Level:
     return _level(document, surface, entries)
 
 
-def load_task(path: Path | str) -> Task:
-    """The task of a problem file, a task file of the authors, or a file that holds nothing but a task."""
+def load_task(path: Path | str, domain: str | None = None) -> Task:
+    """The task of a problem file, a task file of the authors, or a file that holds nothing but a task.
+
+    `domain`: whose propositions the last speaks of; a problem says so itself.
+    """
+    return read_task(path, domain)[0]
+
+
+def read_task(path: Path | str, domain: str | None = None) -> tuple[Task, str]:
+    """The same, and the domain of the task."""
+    domain = known_domain(domain)
     document = _only_document(_existing(path), "task")
     if isinstance(document.node, yaml.ScalarNode) or any(map(document.has, TASK_KEYS)):
-        return _task(document, document.node, default_name())
+        return _task(document, document.node, domain), domain
     entries = document.entries()
     domain = document.text(entries["domain"], "domain") if "domain" in entries else default_name()
-    _entries(document)
+    surface, own = _entries(document)
     if "task" not in entries:
         document.fail(document.node, "there is no task in this file")
-    return _task(document, entries["task"], domain)
+    level = _level(document, surface, own) if surface.level_keys[0] in own else None
+    return _task(document, entries["task"], domain, level), domain
 
 
 def _only_document(path: Path, wanted: str) -> Document:
@@ -327,34 +382,58 @@ def load_any(words: Path | str, progress: Progress = lambda done, total: None) -
     """All problems of a file or set (see `locate`); a file that holds a level alone gives that level."""
     path, name = locate(words)
     if name is not None:
-        return [called(name, load(path, progress=progress), words)]
+        return [_one(path, words, name)]
     if path.suffix == ".txt":
         return load_level(path)
     if not path.is_file() or path.suffix not in YAML_SUFFIXES:
         return load(path, progress=progress)
     documents = read_documents(path)
-    if len(documents) == 1:
-        theirs = foreign("is_level", document := documents[0])
-        if not theirs.has_task(path) if theirs else document.has("level") and not document.has("task"):
-            return load_level(path)
+    if _is_level(path, documents):
+        return load_level(path)
     notes: list[str] = []
     return _load(path, [lambda: _in_documents(documents, path.stem, notes)], notes, None, progress)
 
 
+def _is_level(path: Path, documents: list[Document]) -> bool:
+    """Whether a file holds nothing but a level."""
+    if len(documents) != 1:
+        return False
+    theirs = foreign("is_level", document := documents[0])
+    return not theirs.has_task(path) if theirs else document.has("level") and not document.has("task")
+
+
 def choose(words: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem | Level:
     """The one problem that is meant: the only one, or that of a name or a number (from 0). `words` as in `locate`."""
-    found = load_any(words)
-    if not isinstance(found, list):
-        return found
+    path, named = locate(words)
+    if path.suffix == ".txt" or (
+        path.is_file() and path.suffix in YAML_SUFFIXES and _is_level(path, read_documents(path))
+    ):
+        return load_level(path)
+    return _one(path, words, named if named is not None else name, index)
+
+
+def _one(path: Path, words: Path | str, name: str | None, index: int | None = None) -> NamedProblem:
+    """One problem of a file or set; the others are not read where they can be told apart without."""
+    notes: list[str] = []
+    todo, found = deque(_readers(_existing(path), notes)), list[NamedProblem | _Ours]()
+    while todo:
+        reader = todo.popleft()
+        parts = [reader] if isinstance(reader, _Ours) else list(reader())
+        found += [one for one in parts if isinstance(one, NamedProblem | _Ours)]
+        todo.extendleft(reversed([one for one in parts if not isinstance(one, NamedProblem | _Ours)]))
+    names = [one.name for one in found]
+    sources = [str(one.document.path) if isinstance(one, _Ours) else one.source for one in found]
+    _require_names(zip(names, sources, strict=True))
+    if not found:
+        raise AtlasError(f"{path}: holds no problems")
     if name is not None:
-        return called(name, found, words)
-    if index is not None:
-        if not -len(found) <= index < len(found):
-            raise AtlasError(f"{words}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
-        return found[index]
-    if len(found) > 1:
+        index = place_of(name, names, words)
+    if index is None and len(found) > 1:
         raise AtlasError(f"{words}: holds {len(found)} problems; choose one with --name or --index")
-    return found[0]
+    if index is not None and not -len(found) <= index < len(found):
+        raise AtlasError(f"{words}: there is no problem {index}: they are numbered from 0 to {len(found) - 1}")
+    chosen = found[index or 0]
+    return chosen()[0] if isinstance(chosen, _Ours) else chosen
 
 
 def choose_problem(words: Path | str, name: str | None = None, index: int | None = None) -> NamedProblem:
@@ -365,13 +444,12 @@ def choose_problem(words: Path | str, name: str | None = None, index: int | None
     return found
 
 
-def called(name: str, problems: Sequence[NamedProblem], where: Path | str) -> NamedProblem:
-    """The problem of a name."""
-    names = [problem.name for problem in problems]
+def place_of(name: str, names: list[str], where: Path | str) -> int:
+    """The place of the problem of a name."""
     if name not in names:
         if str(where) == name:  # a bare word, which might have been meant for something else
             hint = nearest(name, names)
             raise AtlasError(f"{name} is neither a file nor the name of a set or of a hand-designed problem{hint}")
         hint = nearest(name, names) or f"; there are {', '.join(names[:8])}{' …' if len(names) > 8 else ''}"
         raise AtlasError(f"{where}: no problem is called '{name}'{hint}")
-    return problems[names.index(name)]
+    return names.index(name)

@@ -4,8 +4,9 @@ import errno
 import json
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,8 @@ from atlas.student.network import Params
 from atlas.training import Trainer, TrainState
 from atlas.words import clock, command, short
 
+Callback = Callable[[Moment], object]
+"""Called after each call of the compiled step, which may be several iterations; a true result asks to stop."""
 LONG: Final = 20.0
 """Seconds of preparation that are worth a word."""
 
@@ -82,9 +85,14 @@ def train(
     tensorboard: bool = False,
     wandb: bool = False,
     quiet: bool = False,
+    given: Mapping[str, Mapping[str, Any]] | None = None,
+    callbacks: Sequence[Callback] = (),
 ) -> Result | None:
-    """Train a new run in a folder. Host 0 has the result; the others take part and return None."""
-    layout = _layout(devices)
+    """Train a new run in a folder. Host 0 has the result; the others take part and return None.
+
+    `given`: what the settings name that was passed by value (`RunFolder.note_given`). Callbacks are called on host 0.
+    """
+    layout = _layout(devices, config)
     config.require_even(layout.shards)
     everyones = team.all_gather(dump(config))
     for number, text in enumerate(everyones):
@@ -101,7 +109,9 @@ def train(
         if not quiet:
             where = "" if layout.shards == 1 else f" on {layout.shards} devices"
             print(f"{title}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
-        return go(folder, config, sinks, quiet, layout, team)
+        if given:
+            folder.note_given(config, given)
+        return go(folder, config, sinks, quiet, layout, team, callbacks=callbacks)
     finally:
         lock.release()
 
@@ -115,14 +125,14 @@ def resume(
     tensorboard: bool = False,
     wandb: bool = False,
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Result | None:
     """Go on with the run in a folder, as `train` does. The other hosts need not see the folder.
 
     A run that is over is left alone. `wanted` are its settings, perhaps with changes.
     """
-    layout = _layout(devices)
     if not team.is_leader:
-        plain = team.all_gather(None)[0]
+        layout, plain = _layout(devices), team.all_gather(None)[0]
         if plain is not None:
             follow(from_plain(Config, plain), layout, team)
         return None
@@ -130,6 +140,7 @@ def resume(
     try:
         config = wanted or folder.config()
         _require_changeable(folder, config, start)
+        layout = _layout(devices, config, folder.devices())
         config.require_even(layout.shards)
         done = _finished(folder, config) if start.is_last else None
         if done is not None:
@@ -138,7 +149,7 @@ def resume(
             return done
         sinks = Sinks.read(folder.sinks_file).with_more(tensorboard, wandb)
         team.all_gather(to_plain(config))
-        return go(folder, config, sinks, quiet, layout, team, start)
+        return go(folder, config, sinks, quiet, layout, team, start, callbacks)
     finally:
         lock.release()
 
@@ -172,11 +183,18 @@ def _finished(folder: RunFolder, config: Config) -> Result | None:
     return None
 
 
-def _layout(devices: int | None) -> Layout:
-    """The devices that take part, on all hosts."""
+def _layout(devices: int | None, config: Config | None = None, before: int | None = None) -> Layout:
+    """The devices that take part, on all hosts. A run on a CPU goes on on as many as before, if it can: then it repeats
+    itself bit for bit."""
     here = jax.local_devices()
     platform = here[0].platform
-    devices = devices or (1 if platform == "cpu" else len(here))
+    if devices is None:
+        devices = len(here)
+        if platform == "cpu" and (config is None or jax.process_count() > 1):
+            devices = 1
+        elif platform == "cpu" and config is not None:
+            repeats = before is not None and before <= len(here) and config.is_shared_by(before)
+            devices = before if before and repeats else config.worthwhile_shards(len(here))
     if devices > len(here):
         raise AtlasError(f"--devices {devices} is not allowed: this host has {len(here)} ({platform})")
     return ALONE if devices * jax.process_count() == 1 else Layout(mesh_of(devices))
@@ -199,6 +217,7 @@ def go(
     layout: Layout = ALONE,
     team: Team | None = None,
     start: Start = Start(),  # noqa: B008 - frozen
+    callbacks: Sequence[Callback] = (),
 ) -> Result:
     """Train in a folder, from its last good checkpoint if there is one, or from the one that `start` names. Other hosts
     `follow`."""
@@ -212,7 +231,9 @@ def go(
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
         closing.callback(checkpoints.close)
         if not quiet:
-            _say_where(folder, config, checkpoints, start)
+            _say_where(folder, config, checkpoints, start, layout)
+        if not checkpoints.steps() and not folder.has_history():
+            trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
         took = time.monotonic() - started
@@ -222,6 +243,8 @@ def go(
         state, seconds, before, untrained = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
+        told = {"devices": layout.shards, "hosts": team.size, "platform": jax.default_backend()}
+        write_whole(folder.devices_file, json.dumps(told) + "\n")
         writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
         steps = config.env_steps(iteration, trained)
         after = next((r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r), None)
@@ -240,7 +263,7 @@ def go(
             """How does the student do on held-out problems, and what does the teacher replay?"""
             started = time.monotonic()
             if due.exam:
-                result.after = exam.rates(moment.state.params, moment.iteration)
+                result.after = exam.rates(moment.state.policy, moment.iteration)
                 moment.record["held_out"] = result.after.plain()
             examined = time.monotonic()
             if due.exam or due.snapshot:
@@ -249,7 +272,7 @@ def go(
                     snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
-                policies.keep(moment.state.params, moment.iteration, moment.steps, moment.seconds)
+                policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -269,9 +292,15 @@ def go(
             panel = display(config, str(folder.path), before)
             closing.callback(panel.close)
             shown.append(panel)
+        wishes: list[bool] = []
+
+        def call_back(moment: Moment) -> None:
+            wishes.extend(True for callback in callbacks if callback(moment))
+
         looks, saves = _timetable(config, layout, team, seconds, result.steps, look_on, save)
         try:
-            _fit(trainer, config, state, seconds, [looks, note, *shown, saves], team)
+            hooks = [looks, note, *shown, saves, *([call_back] if callbacks else [])]
+            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes))
         except NotANumber as error:
             rate = config.student.ppo.learning_rate / 2
             last = max(checkpoints.steps(), default=0)
@@ -298,7 +327,7 @@ def _change(folder: RunFolder, config: Config, start: Start, iteration: int = 0)
     write_whole(folder.config_file, dump(config))
 
 
-def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start) -> None:
+def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start, layout: Layout) -> None:
     """Where a run goes on, before anything that takes long."""
     if not checkpoints.steps():
         return
@@ -308,7 +337,10 @@ def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, star
         limit = "" if config.run.time_limit is None else f" of {clock(60 * config.run.time_limit)}"
         words = f"iteration {last:,}: {short(about['steps'])} of {short(config.run.total_steps)} steps"
         gone = f"{clock(about['seconds'])}{limit} gone"
-        print(f"{folder.path} goes on at {words}, {gone}; compiling takes a while", flush=True)
+        before = folder.devices() or layout.shards
+        where = "" if layout.shards == before == 1 else f", on {layout.shards} device{'s' * (layout.shards > 1)}"
+        where += f" ({before} before)" * (before != layout.shards)
+        print(f"{folder.path} goes on at {words}, {gone}{where}; compiling takes a while", flush=True)
 
 
 def follow(config: Config, layout: Layout, team: Team) -> None:
@@ -351,14 +383,14 @@ def _begin(
         team.all_gather({"resumed": False, "seconds": 0.0})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         whole = trainer.layout.gather(state)
-        before = exam.rates(whole.params, 0)
+        before = exam.rates(whole.policy, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
             print(f"untrained, held out: {words}", flush=True)
         # From here on there is a checkpoint: a run without one has lost it.
         checkpoints.save(0, whole, _about(0.0, 0, before))
         checkpoints.finish()
-        return state, 0.0, before, whole.params
+        return state, 0.0, before, whole.policy
     if start.iteration is None:
         try:
             iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
@@ -467,8 +499,14 @@ def _timetable(
 
 
 def _fit(
-    trainer: Trainer, config: Config, state: TrainState, seconds: float, hooks: list[Hook], team: Team
-) -> None:  # fmt: skip
+    trainer: Trainer,
+    config: Config,
+    state: TrainState,
+    seconds: float,
+    hooks: list[Hook],
+    team: Team,
+    wished: Callable[[], bool] = lambda: False,
+) -> None:
     """Train together: host 0's clock and pace count for all, and all stop if one has to."""
 
     def agree(mine: Pulse) -> Pulse:
@@ -489,7 +527,7 @@ def _fit(
         return min(one.after(steps) for one in marks)
 
     with stop_on_signals() as stop:
-        fit(trainer, config, state, [*hooks, together], stop, seconds, agree, next_mark)
+        fit(trainer, config, state, [*hooks, together], lambda: stop() or wished(), seconds, agree, next_mark)
 
 
 @contextmanager
@@ -516,6 +554,9 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         print("\natlas: stopping after this iteration, and saving; once more to stop at once", file=sys.stderr)
 
+    if threading.current_thread() is not threading.main_thread():  # only there can signals be handled
+        yield lambda: False
+        return
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield lambda: bool(asked)

@@ -24,6 +24,7 @@ from atlas.errors import AtlasError
 
 Arrays = dict[str, np.ndarray]
 Tree = TypeVar("Tree")
+Words = tuple[str, ...]
 
 
 def write_whole(path: Path | str, content: bytes | str) -> None:
@@ -68,6 +69,7 @@ UNPACKED: Final = 1 << 28
 """Bytes that a small file may take when it is unpacked; large ones may take 20 times their size more."""
 PROBLEMS: Final = Format("atlas problems", 1, "file of ATLAS problems")
 PARAMETERS: Final = Format("atlas parameters", 1, "file of parameters")
+DEMONSTRATIONS: Final = Format("atlas demonstrations", 1, "file of demonstrations")
 
 
 def write(path: Path | str, kind: Format, arrays: Arrays, header: dict[str, Any], compress: bool = True) -> str:
@@ -108,7 +110,7 @@ def read(path: Path | str, kind: Format) -> tuple[dict[str, Any], Arrays]:
         raise AtlasError(f"{path}: version {found} of the format; this ATLAS reads version {kind.version}")
     bare = {name: value for name, value in header.items() if name != "sha256"}
     # Files of parameters had no hash at first.
-    if header.get("sha256") != _hash(bare, arrays) and (kind is PROBLEMS or "sha256" in header):
+    if header.get("sha256") != _hash(bare, arrays) and (kind is not PARAMETERS or "sha256" in header):
         raise AtlasError(f"{path}: the content does not match its hash: the file was damaged or changed")
     return header, arrays
 
@@ -198,34 +200,43 @@ def save_bulk(
     notes: Sequence[str] = (),
 ) -> str:
     """Write batched problems; returns the content hash. Problems without a name are numbered from 0."""
-    from atlas.domains import default_name, name_for
-
-    arrays = {name.removeprefix("."): array for name, array in to_arrays(problems).items()}
+    arrays, header = problem_arrays(problems)
     count = len(next(iter(arrays.values())))
-    flat = problems.task.call is None
-    if flat:  # the only machine needs no axis of its own
-        arrays = {name: array[:, 0] if name.startswith("task.") else array for name, array in arrays.items()}
-    header = {
-        "task": "machine" if flat else "hierarchy",
+    header |= {
         "settings": settings,
         "seed": seed,
-        "names": list(names) or [f"{i:0{len(str(count - 1))}d}" for i in range(count)],
+        "names": list(names) or numbered(count),
         "tags": [list(t) for t in tags] or [[] for _ in range(count)],
     }
     header |= {"notes": list(notes)} if notes else {}
-    header |= {} if name_for(problems) == default_name() else {"domain": name_for(problems)}
     if not len(header["names"]) == len(header["tags"]) == len(header.get("notes", header["names"])) == count:
         raise AtlasError(f"{path}: {count} problems need as many names, tags and notes")
     return write(path, PROBLEMS, arrays, header)
 
 
-def load_bulk(path: Path | str) -> Bulk:
-    """Read batched problems; a file that was damaged or changed, or that holds what no problem can be, is refused."""
-    import jax
+def numbered(count: int) -> list[str]:
+    """Names for problems that have none."""
+    return [f"{i:0{len(str(count - 1))}d}" for i in range(count)]
 
+
+def problem_arrays(problems: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Batched problems as arrays by name, and what a header says about them."""
+    from atlas.domains import default_name, name_for
+
+    arrays = {name.removeprefix("."): array for name, array in to_arrays(problems).items()}
+    flat = problems.task.call is None
+    if flat:  # the only machine needs no axis of its own
+        arrays = {name: array[:, 0] if name.startswith("task.") else array for name, array in arrays.items()}
+    domain = name_for(problems)
+    header = {"task": "machine" if flat else "hierarchy"}
+    return arrays, header | ({} if domain == default_name() else {"domain": domain})
+
+
+def problems_of(path: Path | str, header: dict[str, Any], arrays: Arrays, count: int) -> Any:
+    """The inverse of `problem_arrays`, on the host, for so many problems; what no problem can be is refused."""
     from atlas.domains import DOMAINS, default_name, surface_of, vocabulary_of
     from atlas.tasks import packed
-    from atlas.types import About, Problem
+    from atlas.types import Problem
 
     def fail(sentence: str) -> NoReturn:
         raise AtlasError(f"{path}: {sentence}")
@@ -249,14 +260,7 @@ def load_bulk(path: Path | str) -> Bulk:
             found[name] = array
         return kind.unchecked(**found)
 
-    header, arrays = read(path, PROBLEMS)
-    names, tags, notes = (header.get(key, []) for key in ("names", "tags", "notes"))
-    texts = [names, notes, *tags] if isinstance(tags, list) else [tags]
-    if not all(isinstance(some, list) and all(isinstance(word, str) for word in some) for some in texts):
-        fail("names, tags and notes must be lists of words")
-    count, domain = len(names), header.get("domain", default_name())
-    if len(tags) != count or len(notes) not in (0, count) or count == 0:
-        fail(f"{count} names, {len(tags)} tags and {len(notes)} notes do not fit")
+    domain = header.get("domain", default_name())
     if domain not in list(DOMAINS) or header.get("task") not in ("machine", "hierarchy"):
         fail(f"domain {domain} or kind of task {header.get('task')} is not known")
     if header["task"] == "machine":  # the only machine has no axis of its own in the file
@@ -265,24 +269,50 @@ def load_bulk(path: Path | str) -> Bulk:
         }
     surface = surface_of(domain)
     level, task = struct(surface.level_type, "level"), struct(packed.PackedTask, "task")
+    names = header.get("names") or numbered(count)
     for number in np.flatnonzero(~surface.sound(level))[:1]:
         fail(f"'{names[number]}' has a level that cannot be")
     for number in np.flatnonzero(~packed.sound(task, len(vocabulary_of(domain).names)))[:1]:
         fail(f"'{names[number]}' has a task that cannot be")
-    for row in zip(names, tags, notes or names, strict=True):
-        try:
-            About(row[0], row[2], tuple(row[1]))
-        except AtlasError as error:
-            fail(str(error))
+    return Problem.unchecked(level=level, task=task)
+
+
+def load_bulk(path: Path | str) -> Bulk:
+    """Read batched problems; a file that was damaged or changed, or that holds what no problem can be, is refused."""
+    import jax
+
+    header, arrays = read(path, PROBLEMS)
+    names, tags, notes = told(path, header)
+    if not names:
+        raise AtlasError(f"{path}: holds no problems")
+    problems = problems_of(path, header, arrays, len(names))
     return Bulk(
-        problems=jax.tree.map(jax.numpy.asarray, Problem(level=level, task=task)),
+        problems=jax.tree.map(jax.numpy.asarray, problems),
         settings=header.get("settings"),
         seed=header.get("seed", 0),
-        names=tuple(names),
-        tags=tuple(map(tuple, tags)),
+        names=names,
+        tags=tags,
         content=header["sha256"],
-        notes=tuple(notes),
+        notes=notes,
     )
+
+
+def told(path: Path | str, header: dict[str, Any]) -> tuple[Words, tuple[Words, ...], Words]:
+    """The names, tags and notes that a header has for problems, checked; notes may be left out."""
+    from atlas.types import About
+
+    names, tags, notes = (header.get(key, []) for key in ("names", "tags", "notes"))
+    texts = [names, notes, *tags] if isinstance(tags, list) else [tags]
+    if not all(isinstance(some, list) and all(isinstance(word, str) for word in some) for some in texts):
+        raise AtlasError(f"{path}: names, tags and notes must be lists of words")
+    if len(tags) != len(names) or len(notes) not in (0, len(names)):
+        raise AtlasError(f"{path}: {len(names)} names, {len(tags)} tags and {len(notes)} notes do not fit")
+    for name, words, note in zip(names, tags, notes or names, strict=True):
+        try:
+            About(name, note, tuple(words))
+        except AtlasError as error:
+            raise AtlasError(f"{path}: {error}") from None
+    return tuple(names), tuple(map(tuple, tags)), tuple(notes)
 
 
 # What is kept between processes

@@ -106,6 +106,8 @@ class Group:
     at: Point = (0.0, 0.0)
     scale: float = 1.0
     title: str = ""
+    key: str = ""
+    """What scripts of a page call it."""
 
 
 @dataclass(frozen=True)
@@ -243,10 +245,11 @@ def symbols(shapes: Iterable[Shape]) -> Iterator[Symbol]:
 
 def _element(shape: Shape) -> str:
     match shape:
-        case Group(shapes, (x, y), scale, title):
+        case Group(shapes, (x, y), scale, title, key):
             moves = [f"translate({_n(x)} {_n(y)})"] * ((x, y) != (0, 0)) + [f"scale({_n(scale)})"] * (scale != 1)
             place = f' transform="{" ".join(moves)}"' if moves else ""
-            return f"<g{place}>{_title(title)}{''.join(map(_element, shapes))}</g>"
+            named = f' data-key="{escape(key)}"' if key else ""
+            return f"<g{place}{named}>{_title(title)}{''.join(map(_element, shapes))}</g>"
         case Symbol(name, _, (x, y), title):
             return f'<use href="#{name}" x="{_n(x)}" y="{_n(y)}">{_title(title)}</use>'
         case Text((x, y), words, size, fill, bold, anchor):

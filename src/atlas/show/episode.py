@@ -1,10 +1,9 @@
 """One episode, moment by moment: replayed from actions or played by a policy, told in names."""
 
 import functools
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, SupportsIndex, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -13,22 +12,19 @@ from jax import Array
 from jaxtyping import Float32, Int, UInt8
 
 from atlas.domains import domain_for, domain_of, name_for, settings_class, surface_for
-from atlas.errors import AtlasError, nearest
 from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
-from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, outcome, state_name
-from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
+from atlas.tasks.machine import flat_task, machine_name, outcome, state_name
+from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, roomy, unpack
 from atlas.types import Graph, Level, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
-from atlas.world import World, WorldState
+from atlas.world import Action, World, WorldState, action_number
 
 # Replay actions and tell what happens, in names: `atlas.trace(problem, actions)`.
 
 NO_LIMIT: Final = np.iinfo(np.int32).max
 """The limit of the compiled world: `Episode` counts its own steps, so that one program serves all limits."""
-Action = SupportsIndex | str
-"""A number, or a name such as `forward` or `pick_up`."""
 
 
 @dataclass(frozen=True)
@@ -89,22 +85,6 @@ def most_specific(label: frozenset[str], vocabulary: Vocabulary) -> list[str]:
     return [vocabulary.names[i] for i in ids if not any(implies[j, i] and not implies[i, j] for j in ids)]
 
 
-def action_number(action: Action, actions: Sequence[str]) -> int:
-    """The number of an action given by number or name."""
-    known = ", ".join(f"{number} {name}" for number, name in enumerate(actions))
-    if isinstance(action, str):
-        name = action.strip().lower().replace(" ", "_")
-        if name.isdecimal():
-            return action_number(int(name), actions)
-        if name in actions:
-            return actions.index(name)
-        raise AtlasError(f"'{action}' is no action{nearest(name, actions) or f'; there are {known}'}")
-    number = operator.index(action)
-    if not 0 <= number < len(actions):
-        raise AtlasError(f"{number} is no action; there are {known}")
-    return number
-
-
 class Episode:
     """A problem, or a level without a task, being played. `record` tells the present moment."""
 
@@ -114,7 +94,7 @@ class Episode:
             (subject.level, unpack(subject.task)) if isinstance(subject, Problem) else (subject, flat_task([]))
         )
         self.surface, self.domain = surface_for(subject), domain_for(subject)
-        self._problem = Problem(level=self.surface.pad(level), task=_roomy(self._task))
+        self._problem = Problem(level=self.surface.pad(level), task=roomy(self._task))
         self._step_limit = step_limit
         self._reset, self._step, self._look = _compiled(name_for(subject))
         self._arrive(self._reset(self._problem))
@@ -191,15 +171,6 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
         Program(f"{name} step", lambda: world.step),
         Program(f"{name} look", lambda: look),
     )
-
-
-def _roomy(task: Task) -> PackedTask:
-    """A flat task padded to a size that many share, so that few programs are compiled."""
-    size = natural_size(task)
-    if size.machines == 1:
-        rooms = [max(least, 1 << (need - 1).bit_length()) for need, least in zip(size[1:4], (8, 4, 4), strict=True)]
-        size = TaskSize(1, *rooms)
-    return pack(task, size)
 
 
 # Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.
@@ -293,6 +264,8 @@ class Scene:
     """What is done next; None at the end."""
     actions: tuple[str, ...]
     """The names of the actions, by number."""
+    view: np.ndarray
+    """What the agent sees, as cells."""
 
     def plain(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""
@@ -312,7 +285,7 @@ def scenes(actor: Actor, problem: Problem, step_limit: int = STEP_LIMIT) -> Iter
     actions = episode.domain.actions
     while True:
         choice = None if episode.record.done else actor.choose(episode)
-        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions)
+        yield Scene(episode.steps, action, episode.level, episode.place, episode.record, choice, actions, episode.view)
         if choice is None:
             return
         action = actions[choice.action]
@@ -324,3 +297,35 @@ def ending(watched: Sequence[Scene]) -> str:
     if watched[0].record.outcome != RUNNING:
         return "trivial"
     return {ACCEPTED: "solved", REJECTED: "failed"}.get(watched[-1].record.outcome, "out of steps")
+
+
+# Films for web pages
+
+
+def film(watched: Sequence[Scene], places: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    """An episode in few bytes: the first level whole, then what changes from scene to scene."""
+    tiles = [surface_for(scene.level).tiles(scene.level) for scene in watched]
+    cells = [one.pop("cells") for one in tiles]
+    return {
+        "cols": tiles[0]["cols"],
+        "actions": [action.replace("_", " ") for action in watched[0].actions],
+        "cells": cells[0],
+        "scenes": [
+            {
+                **{name: value for name, value in one.items() if name != "cols"},
+                "place": places.index(scene.place),
+                "state": scene.record.task_state,
+                "did": (scene.action or "start").replace("_", " "),
+                "changed": [[n, new] for n, (old, new) in enumerate(zip(before, now, strict=True)) if old != new],
+                **_thought(scene),
+            }
+            for scene, one, before, now in zip(watched, tiles, [cells[0], *cells], cells, strict=False)
+        ],
+    }
+
+
+def _thought(scene: Scene) -> dict[str, Any]:
+    if scene.choice is None:
+        return {}
+    value = None if scene.choice.value is None else round(scene.choice.value, 2)
+    return {"p": [round(100 * p) for p in scene.choice.probabilities], "next": scene.choice.action, "value": value}

@@ -1,22 +1,25 @@
 """What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
 
-from collections.abc import Sequence
+import typing
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import jax
+import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text as TerminalText
 
-from atlas.domains import name_for, surface_for, vocabulary_of
+from atlas.domains import default_name, name_for, surface_for, surface_of, vocabulary_of
 from atlas.show import canvas
 from atlas.show.canvas import Drawing
 from atlas.tasks.draw import task_drawing, task_text
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.formats import format_task
 from atlas.tasks.machine import Node, Task
-from atlas.tasks.packed import unpack
+from atlas.tasks.packed import PackedTask, unpack
 from atlas.types import About, Level, Problem
 from atlas.vocabulary import Vocabulary
 
@@ -160,8 +163,44 @@ def svg(subject: Subject) -> str:
     return canvas.svg(_captioned(subject, with_task=True))
 
 
+def notebook_svg(subject: Any) -> str | None:
+    """A problem, a level or a task as SVG; None for a batch of them, or one that is being traced: they have no picture.
+
+    A task alone does not say which domain it is of: it is drawn with the signs of the default one.
+    """
+    if isinstance(subject, Task | PackedTask):
+        if isinstance(subject, PackedTask) and not _is_one(subject):
+            return None
+        name = default_name()
+        return canvas.svg(task_drawing(unpack(subject), vocabulary_of(name), surface_of(name).sign))
+    whole = isinstance(subject, Problem)
+    some = [subject.level, subject.task] if whole else [subject]
+    return svg(subject) if all(isinstance(one, Task) or _is_one(one) for one in some) else None
+
+
+def _is_one(tree: Any) -> bool:
+    """Whether the arrays of a struct have the axes that are declared, and are not traced."""
+    hints = typing.get_type_hints(type(tree))
+    fields = {name: value for name, value in vars(tree).items() if value is not None}
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(fields)):
+        return False
+    kinds = {
+        name: [kind for kind in (hints[name], *typing.get_args(hints[name])) if hasattr(kind, "dims")]
+        for name in fields
+    }
+    return all(
+        np.ndim(value) in {len(kind.dims) for kind in kinds[name]} for name, value in fields.items() if kinds[name]
+    )
+
+
 def _captioned(subject: Subject, with_task: bool) -> Drawing:
     level, task, about = parts(subject)
     words = explain(task, vocabulary_of(name_for(level))) if task is not None else ""
     caption = ": ".join(part for part in (about.name, words if is_prose(words) else "") if part)
     return drawing(level, task if with_task else None, caption)
+
+
+def sprite(domains: Iterable[str]) -> str:
+    """The shapes that all drawings of the page share, without showing anything itself."""
+    symbols = [symbol for name in sorted(set(domains)) for symbol in surface_of(name).symbols()]
+    return f'<svg class="sprite" aria-hidden="true">{canvas.definitions(symbols)}</svg>'

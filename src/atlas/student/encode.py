@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -98,7 +99,9 @@ def encode_view(
     return features.reshape(*lead, -1)
 
 
-def _bits(view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]) -> Float32[Array, "samples rows cols bits"]:
+def cell_bits(
+    view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]
+) -> Float32[Array, "samples rows cols bits"]:
     """Each cell as the one-hot codes of its fields, side by side."""
     parts, shift = [], 0
     for values in reversed(fields):
@@ -118,13 +121,13 @@ def _folded(params: View) -> Floats:
 
 
 def _encode_dense(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
-    bits = _bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
+    bits = cell_bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
     return jax.nn.relu(plus(product(bits, _folded(params), dtype), params.layers[0].bias))
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
     first = params.layers[0].replace(kernel=_folded(params))
-    x = _bits(view, tuple(map(len, params.embeddings)))
+    x = cell_bits(view, tuple(map(len, params.embeddings)))
     for layer in (first, *params.layers[1:]):
         x = jax.nn.relu(dense(layer, _patches(x), dtype))
     return x.reshape(len(view), -1)
@@ -245,17 +248,34 @@ def noise(key: Key[Array, ""], nodes: int, width: int) -> Float32[Array, "{nodes
 
 
 def encode_task(
-    params: Encoder, features: np.ndarray, key: Key[Array, ""], graph: Graph, dtype: DTypeLike
+    params: Encoder,
+    features: np.ndarray,
+    key: Key[Array, ""],
+    graph: Graph,
+    dtype: DTypeLike,
+    messages: Literal["mean", "edge"] = "mean",
 ) -> Float32[Array, "nodes width"]:
-    """The embedding of every node of one task. The key fixes the random node features."""
+    """The embedding of every node of one task. The key fixes the random node features.
+
+    A node gathers the mean over its edges, each a label and the node it leads to. Of a linear function of these nobody
+    can tell which label leads where: with `edge` messages each edge is rectified before the mean.
+    """
     nodes = graph.target.shape[0]
     if isinstance(params, IndexEncoder):
         return _numbered(params, nodes, dtype)
     x = noise(key, nodes, len(params.rejecting))
     x = x + jnp.where((graph.outcome == REJECTED)[:, None], params.rejecting[None], 0.0)
-    leads_to, edges = _adjacency(graph.target), _edges(params, features, graph, dtype)
+    weight, edges = _weights(graph.target), _edges(params, features, graph, dtype)
+    if messages == "mean":
+        leads_to, mean = _adjacency(graph.target), product((edges * weight).sum(1), params.edge, dtype)
+    else:
+        leads_to, edges = jax.nn.one_hot(graph.target, nodes), product(edges, params.edge, dtype)
     for layer in params.layers:
-        gathered = product(product(leads_to, x, dtype), layer.neighbours, dtype) + product(edges, layer.edges, dtype)
+        if messages == "mean":
+            gathered = product(product(leads_to, x, dtype), layer.neighbours, dtype) + product(mean, layer.edges, dtype)
+        else:
+            ahead = product(product(leads_to, x, dtype), layer.neighbours, dtype)
+            gathered = (jax.nn.relu(ahead + product(edges, layer.edges, dtype)) * weight).sum(1)
         x = jax.nn.relu(normalise(layer.norm, dense(layer.self, x, dtype) + gathered))
     return dense(params.output, x, dtype)
 
@@ -276,15 +296,19 @@ def _adjacency(target: Int[Array, "nodes edges"]) -> Float32[Array, "nodes nodes
     return count / jnp.maximum(count.sum(1, keepdims=True), 1.0)
 
 
-def _edges(params: GraphEncoder, features: np.ndarray, graph: Graph, dtype: DTypeLike) -> Float32[Array, "nodes edge"]:
-    """The mean embedding of the edges that leave each node."""
-    used = (graph.target >= 0).astype(jnp.float32)
-    weight = used / jnp.maximum(used.sum(1, keepdims=True), 1.0)
+def _weights(target: Int[Array, "nodes edges"]) -> Float32[Array, "nodes edges 1"]:
+    """The share of each edge among those that leave a node; 0 for unused slots."""
+    used = (target >= 0).astype(jnp.float32)
+    return (used / jnp.maximum(used.sum(1, keepdims=True), 1.0))[:, :, None]
+
+
+def _edges(
+    params: GraphEncoder, features: np.ndarray, graph: Graph, dtype: DTypeLike
+) -> Float32[Array, "nodes edges edge"]:
+    """The embedded literals of each edge, summed."""
     if isinstance(params.literals, Independent):
-        summed = _independent(params.literals, graph.guard)
-    else:
-        summed = _structured(params.literals, features, graph.guard, dtype)
-    return product((summed * weight[:, :, None]).sum(1), params.edge, dtype)
+        return _independent(params.literals, graph.guard)
+    return _structured(params.literals, features, graph.guard, dtype)
 
 
 def _structured(

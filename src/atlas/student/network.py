@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, Int, Int8, Int32, Integer, Key, UInt8
 from atlas.config import NetworkConfig
 from atlas.struct import Struct
 from atlas.student import encode, layers
-from atlas.student.layers import Dense, Normals, dense, initialise, linear, orthogonal, table
+from atlas.student.layers import Dense, Normals, dense, initialise, linear, orthogonal, plus, product, table
 from atlas.types import Graph
 
 HIDDEN_GAIN, POLICY_GAIN = 2.0, 0.1
@@ -92,7 +92,7 @@ class Student:
         of a pool is row `p * nodes + n`. The keys fix the random node features."""
 
         def one(key: Key[Array, ""], graph: Graph) -> Float32[Array, "nodes width"]:
-            return encode.encode_task(params.task, self.features, key, graph, self.dtype)
+            return encode.encode_task(params.task, self.features, key, graph, self.dtype, self.config.messages)
 
         envs, pool = graphs.outcome.shape[:2]
         tables = jax.vmap(jax.vmap(one))(jax.vmap(lambda key: jax.random.split(key, pool))(keys), graphs)
@@ -120,7 +120,7 @@ class Student:
     ) -> tuple[Float32[Array, "time envs actions"], Float32[Array, "time envs"]]:
         """Logits and values along whole sequences, equal to those of `step`; used for learning."""
         task = jax.vmap(encode.look_up, (0, 1), 1)(tables, seen.nodes)
-        projected = self._project(params, task, seen)
+        projected = self._project_all(params, tables, task, seen)
         memory = layers.gru_unroll(params.gru, projected, seen.start, hidden, self.dtype)
         return self._decide(params, task, memory)
 
@@ -128,13 +128,37 @@ class Student:
         self, params: Params, task: Float32[Array, "*lead width"], seen: Observation
     ) -> Float32[Array, "*lead gates"]:
         """The inputs of the GRU, projected to its gates: everything that does not depend on the hidden state."""
-        previous = jnp.where(seen.start, jnp.uint8(self.num_actions), seen.previous)
         parts = [
             encode.encode_view(params.view, self.config, seen.view, self.dtype),
-            jnp.dot(jax.nn.one_hot(previous, self.num_actions + 1), params.actions),
+            jnp.dot(jax.nn.one_hot(self._previous(seen), self.num_actions + 1), params.actions),
         ]
         parts += [task] if self.config.task_into_gru else []
         return layers.gru_inputs(params.gru, jnp.concatenate(parts, -1), self.dtype)
+
+    def _project_all(
+        self,
+        params: Params,
+        tables: Float32[Array, "envs rows width"],
+        task: Float32[Array, "time envs width"],
+        seen: Observation,
+    ) -> Float32[Array, "time envs gates"]:
+        """`_project` for whole sequences. What comes from a table is projected once a row and then looked up, instead
+        of being looked up and projected at every step."""
+        inputs, view = params.gru.inputs, encode.encode_view(params.view, self.config, seen.view, self.dtype)
+        ends = (view.shape[-1], view.shape[-1] + self.config.action_embedding)
+        of_view, of_action, of_task = jnp.split(inputs.kernel, ends)
+        actions = plus(product(params.actions, of_action, self.dtype), inputs.bias)
+        gates = layers.long_product(view.reshape(-1, ends[0]), of_view, self.dtype).reshape(*view.shape[:-1], -1)
+        gates = gates + actions[self._previous(seen)]
+        if not self.config.task_into_gru:
+            return gates
+        if tables.shape[1] > len(task):  # more rows than steps
+            return gates + product(task, of_task, self.dtype)
+        return gates + jax.vmap(encode.look_up, (0, 1), 1)(product(tables, of_task, self.dtype), seen.nodes)
+
+    def _previous(self, seen: Observation) -> UInt8[Array, "*lead"]:
+        """The previous action, or "none" where an episode starts."""
+        return jnp.where(seen.start, jnp.uint8(self.num_actions), seen.previous)
 
     def _decide(
         self, params: Params, task: Float32[Array, "*lead width"], memory: Float32[Array, "*lead memory"]

@@ -1,7 +1,7 @@
 """Proximal policy optimisation of a recurrent student."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -81,15 +81,24 @@ class _Batch(Struct):
     hidden: Float32[Array, "envs memory"]
 
 
-def optimiser(config: PPOConfig, gradient_steps: int) -> optax.GradientTransformation:
-    """Adam after clipping by global norm. `gradient_steps` of the whole run are needed for annealing."""
-    rate = optax.linear_schedule(config.learning_rate, 0.0, gradient_steps) if config.anneal else config.learning_rate
-    return optax.chain(optax.clip_by_global_norm(config.max_grad_norm), optax.adam(rate, eps=config.adam_eps))
+def optimiser(config: PPOConfig) -> optax.GradientTransformation:
+    """Adam after clipping by global norm."""
+    clip = optax.clip_by_global_norm(config.max_grad_norm)
+    return optax.chain(clip, optax.adam(config.learning_rate, eps=config.adam_eps))
 
 
-def gradient_steps(config: PPOConfig, envs: int) -> int:
-    """Gradient steps of one rollout."""
-    return config.phases * config.epochs * (envs // config.minibatch_envs)
+SCALE_DECAY: Final = 0.98
+"""Of the running scale of advantages, at each rollout."""
+SMALLEST_SCALE: Final = 0.02
+"""Advantages are never divided by less: where nothing is ever solved, noise would become a signal."""
+
+
+class LearnerState(Struct):
+    """What learning keeps from one update to the next, beside the parameters."""
+
+    adam: Any
+    scale: Scalar | None
+    """Mean square of advantages, as a running average; negative before the first rollout. None: not used."""
 
 
 @dataclass(frozen=True)
@@ -102,30 +111,48 @@ class Learner:
     layout: Layout = ALONE
     """How environments are sharded over devices."""
 
+    def init(self, params: Params) -> LearnerState:
+        """The state before the first update."""
+        scale = jnp.float32(-1.0) if self.config.normalise == "running" else None
+        return LearnerState(adam=self.optimiser.init(params), scale=scale)
+
     def learn(
-        self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
-    ) -> tuple[Params, Any, Losses]:
+        self,
+        key: Key[Array, ""],
+        params: Params,
+        state: LearnerState,
+        experience: Experience,
+        rate: Scalar | None = None,
+    ) -> tuple[Params, LearnerState, Losses]:
         """All phases, epochs and minibatches of one rollout. Every minibatch takes equally many environments from each
-        shard, so that none has to move; gradients and statistics are those of the whole minibatch."""
-        learn = self.layout.shard_map(self._learn, (REPLICATED, REPLICATED, REPLICATED, ENVS_AXIS), REPLICATED)
-        return learn(key, params, opt_state, experience)
+        shard, so that none has to move; gradients and statistics are those of the whole minibatch. `rate` multiplies
+        the learning rate."""
+        inputs = (REPLICATED, REPLICATED, REPLICATED, ENVS_AXIS, REPLICATED)
+        learn = self.layout.shard_map(self._learn, inputs, REPLICATED)
+        return learn(key, params, state, experience, rate)
 
     def _learn(
-        self, key: Key[Array, ""], params: Params, opt_state: Any, experience: Experience
-    ) -> tuple[Params, Any, Losses]:
+        self, key: Key[Array, ""], params: Params, state: LearnerState, experience: Experience, rate: Scalar | None
+    ) -> tuple[Params, LearnerState, Losses]:
         """`learn` on one shard."""
         steps = self._sequences(experience)
+        if state.scale is not None:
+            square = self.layout.mean(jnp.mean(jnp.square(steps.advantage)))
+            running = jnp.where(state.scale < 0, square, SCALE_DECAY * state.scale + (1.0 - SCALE_DECAY) * square)
+            state = state.replace(scale=running)
+            scale = jnp.maximum(jnp.sqrt(running), SMALLEST_SCALE)
+            steps = steps.replace(advantage=steps.advantage / scale)  # targets are made already
         plan = self._plan(key, experience.last_value.shape[0])
 
         def update(state: tuple[Params, Any], turn: tuple[Array, Array]) -> tuple[tuple[Params, Any], Losses]:
             batch = self._select(experience, steps, *turn)
-            params, opt_state, losses = self._update(*state, batch)
-            return (params, opt_state), losses
+            params, adam, losses = self._update(*state, batch, rate)
+            return (params, adam), losses
 
-        (params, opt_state), losses = jax.lax.scan(update, (params, opt_state), plan)
+        (params, adam), losses = jax.lax.scan(update, (params, state.adam), plan)
         mean = self.layout.mean(jax.tree.map(jnp.mean, losses))
         explained = explained_variance(steps.value, steps.target, self.layout)
-        return params, opt_state, mean.replace(explained_variance=explained)
+        return params, state.replace(adam=adam), mean.replace(explained_variance=explained)
 
     def _sequences(self, experience: Experience) -> _Sequences:
         """Advantages and targets, from the values predicted while acting."""
@@ -170,11 +197,13 @@ class Learner:
             hidden=experience.hidden[phase, chosen],
         )
 
-    def _update(self, params: Params, opt_state: Any, batch: _Batch) -> tuple[Params, Any, Losses]:
+    def _update(self, params: Params, opt_state: Any, batch: _Batch, rate: Scalar | None) -> tuple[Params, Any, Losses]:
         """One gradient step."""
         (_, losses), gradient = jax.value_and_grad(self._loss, has_aux=True)(params, batch)
         gradient = self.layout.mean(gradient)
         updates, opt_state = self.optimiser.update(gradient, opt_state, params)
+        if rate is not None:
+            updates = jax.tree.map(lambda x: rate * x, updates)
         losses = losses.replace(gradient_norm=optax.global_norm(gradient))
         return optax.apply_updates(params, updates), opt_state, losses
 
@@ -200,7 +229,7 @@ class Learner:
         return policy + config.value_coefficient * critic - config.entropy * entropy, losses
 
     def _normalised(self, advantage: Float32[Array, "time envs"]) -> Float32[Array, "time envs"]:
-        if self.config.normalise == "never":
+        if self.config.normalise != "minibatch":
             return advantage
         mean, variance = moments(advantage, self.layout)
         return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)

@@ -10,12 +10,13 @@ from itertools import product
 from typing import Final
 
 from atlas.errors import AtlasError, Reader, TextError, Token, listed
-from atlas.tasks.lexicon import Guard, Lexicon, Match, NounPhrase, Thing, lexicon
+from atlas.tasks.lexicon import REACH, Guard, Lexicon, Match, NounPhrase, Thing, lexicon
 from atlas.tasks.phrases import Words, both
 from atlas.vocabulary import Vocabulary
 
 _TOKEN: Final = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<mark>[.,;:()?!])|(?P<bad>\S))"
+    r"\s*(?:(?P<word>[A-Za-z][A-Za-z'’-]*)|(?P<number>-?\d+(?:\.\d+)?(?:e-?\d+)?)|(?P<comment>[\"“”])"
+    r"|(?P<mark>->|-(?=\s)|[.,;:()?!&→–—…])|(?P<bad>\S))"
 )
 
 Phrases = dict[str, list[tuple[str, ...]]]
@@ -38,27 +39,36 @@ AUXILIARIES: Final = phrases(
     """
 )
 PERFECT: Final = phrases("have; has; had; are; is; am; was; were; been; be; having; being; already; ever")
+_NOT: Final = (
+    *("do", "does", "did", "is", "are", "was", "were", "have", "has", "had"),
+    *("must", "should", "shall", "would", "could", "need"),
+)
 _CONTRACTED: Final = {
+    **{f"{word}n{mark}t": f"{word} not" for word in _NOT for mark in ("'", "")},
     **{
-        f"{word}n't": f"{word} not"
-        for word in ["do", "does", "did", "is", "are", "must", "should", "have", "has", "was"]
+        f"{who}{end}": f"{who} {word}"
+        for who in ("you", "i", "we", "they")
+        for end, word in (("'re", "are"), ("'ve", "have"), ("'d", "would"), ("'ll", "will"))
     },
-    "can't": "can not",
-    "cannot": "can not",
-    "won't": "will not",
-    "dont": "do not",
-    "isnt": "is not",
-    "mustnt": "must not",
-    "you're": "you are",
-    "you've": "you have",
-    "you'd": "you would",
-    "you'll": "you will",
-    "i'd": "i would",
-    "it's": "it is",
+    **dict.fromkeys(("can't", "cannot", "cant"), "can not"),
+    **dict.fromkeys(("won't", "wont"), "will not"),
+    "youre": "you are",
+    "youve": "you have",
+    "i'm": "i am",
     "let's": "let us",
+    "lets": "let us",
     "till": "until",
     "nor": "or",
+    **dict.fromkeys("?!", "."),
+    **dict.fromkeys(("-", "–", "—", "…"), ","),
+    **dict.fromkeys(("->", "→"), "then"),
+    "&": "and",
 }
+"""Other words that end in `'s` are read with `is`."""
+MODALS: Final = phrases(
+    "must; should; shall; has to; have to; needs to; need to; is to; are to; ought to; may; can; will"
+)
+_BE: Final = phrases("be; get; end up; stay; remain")
 _REFUSED: Final = {
     "see sees seeing look spot notice": "what is far away cannot be asked for; say 'go to' or 'face'",
     "left right behind there room rooms wall corner north south east west above below": (
@@ -67,16 +77,23 @@ _REFUSED: Final = {
     "quickly slowly fast immediately directly instantly carefully straight soon": (
         "a task cannot say how fast or how; LTLf has X for the very next moment"
     ),
-    "enter enters entering leave cross through exit": (
-        "a task knows what is ahead, in hand or side by side, not where the agent is"
-    ),
-    "same matching corresponding its their": "a task cannot compare things: name the colour",
+    "enter enters entering leave cross through exit": ("a task cannot speak of ways in and out"),
+    "same matching corresponding its their": "a task cannot compare things: name what is meant",
     "them those these": "it is not clear which things are meant: name them",
+    "nearest closest closer nearer farthest furthest whichever": "a task knows things by their kind, not by distance",
+    "infinitely forever often repeatedly": "a task ends: say how many times, as in 'twice'",
     "exactly": "it cannot be settled before the end; say 'twice' for at least, or 'never … more than twice'",
     "nothing": "say 'never', 'avoid' or 'without' for what may not happen",
 }
 WHY: Final = {word: why for words, why in _REFUSED.items() for word in words.split()}
 """Why some words are refused."""
+
+
+def _words(text: str) -> list[str]:
+    """A word as it is written out: `do not` for `don't`."""
+    if text.endswith("'s") and text not in _CONTRACTED:
+        return [text[:-2], "is"]
+    return _CONTRACTED.get(text, text).split() or [""]
 
 
 @dataclass(frozen=True)
@@ -115,10 +132,7 @@ class CommandReader(Reader):
     def __init__(self, text: str, vocabulary: Vocabulary, grammar: frozenset[str]) -> None:
         """`grammar`: the words that are known besides those of the vocabulary."""
         super().__init__(text.replace("’", "'"), _TOKEN, "a task")
-        plain = [(token, token.text.lower().replace("?", ".").replace("!", ".")) for token in self.tokens]
-        self.tokens = [
-            token._replace(text=word) for token, text in plain for word in _CONTRACTED.get(text, text).split() or [""]
-        ]
+        self.tokens = [token._replace(text=word) for token in self.tokens for word in _words(token.text.lower())]
         self.lexicon: Lexicon = lexicon(vocabulary)
         self.words = Words(vocabulary)
         self.last: Command | None = None
@@ -130,6 +144,41 @@ class CommandReader(Reader):
         self._nouns: dict[int, NounPhrase | None] = {}
         self._verbs: dict[int, list[Match]] = {}
         self.check_words(grammar)
+        self.make_active()
+
+    def make_active(self) -> None:
+        """Put `the ball must be visited` as `visited the ball`, and `the ball should be next to …` as `make sure …`."""
+        place = 0
+        while place < len(self.tokens):
+            phrase = self.lexicon.noun_phrase(self.tokens, place)
+            at = phrase.stop if phrase is not None else place
+            self.place = at
+            modal = self.ahead(MODALS) if phrase is not None and phrase.pronoun != "it" else 0
+            self.place += modal
+            denied = self.peek() in ("not", "never") and modal > 0
+            self.place += denied + (self.peek(int(denied)) == "ever")
+            if modal and (be := self.ahead(_BE)):
+                after = self.place + be
+                noun, opening = self.tokens[place:at], self.tokens[at]
+                words = self._fixed_words(after)
+                if words:
+                    never = [opening._replace(text="never")] * denied
+                    self.tokens[place : after + words] = [*never, *self.tokens[after : after + words], *noun]
+                elif not denied:
+                    sure = [opening._replace(text=word) for word in ("make", "sure")]
+                    self.tokens[place:after] = [*sure, *noun, opening._replace(text="is")]
+                place = after
+            place = max(place + 1, at if phrase is not None and not modal else 0)
+        self.place = 0
+
+    def _fixed_words(self, place: int) -> int:
+        """How many words of a verb stand at a place, up to where its thing would: 2 of `picked up`."""
+        found = 0
+        for pattern in self.lexicon.by_first.get(self.tokens[place].text, ()):
+            words = pattern[: pattern.index("{}")]
+            if [t.text for t in self.tokens[place + 1 : place + len(words)]] == list(words[1:]):
+                found = max(found, len(words))
+        return found if self.tokens[place].text not in self.lexicon.attributes else 0
 
     def check_words(self, grammar: frozenset[str]) -> None:
         """Report all words that nobody knows, at once."""
@@ -143,8 +192,8 @@ class CommandReader(Reader):
             and self.lexicon.adjective(token.text) is None
         ]
         strange = list(dict.fromkeys(strange))
-        if len(strange) == 1:
-            (token,) = strange
+        if len({token.text for token in strange}) == 1:
+            token = strange[0]
             if token.text in WHY:
                 self.fail(f"'{token.text}' is not understood: {WHY[token.text]}", token)
             before = self.text[: token.start].rstrip()
@@ -153,12 +202,14 @@ class CommandReader(Reader):
             hint = f"; did you mean {hint}?" if hint else f"; expected {self._expected(not before)}"
             self.fail(f"'{token.text}' is not understood" + (f" after '{before}'" if before else "") + hint, token)
         if strange:
-            told = []
-            for token in strange:
-                hint = self.lexicon.suggestion(token.text)
-                why = WHY.get(token.text) or (f"did you mean {hint}?" if hint else "")
-                told.append(f"'{token.text}'" + (f" ({why})" if why else ""))
-            self.fail_many(f"{len(strange)} words are not understood: {', '.join(told)}", strange)
+            reasons: dict[str, list[str]] = {}
+            for word in dict.fromkeys(token.text for token in strange):
+                hint = self.lexicon.suggestion(word)
+                why = WHY.get(word) or (f"did you mean {hint}?" if hint else "")
+                reasons.setdefault(why, []).append(f"'{word}'")
+            told = [listed(words, "and") + (f" ({why})" if why else "") for why, words in reasons.items()]
+            count = sum(map(len, reasons.values()))
+            self.fail_many(f"{count} words are not understood: {', '.join(told)}", strange)
 
     def _expected(self, verbs: bool) -> str:
         """Words that could stand there."""
@@ -178,7 +229,7 @@ class CommandReader(Reader):
                     marks[token.start - start : token.end - start] = "^" * (token.end - token.start)
                 lines += [f"    {line}", "    " + "".join(marks).rstrip()]
             start += len(line) + 1
-        raise TextError("\n".join([sentence, *lines]))
+        raise TextError("\n".join([sentence, *lines]), [(token.start, token.end) for token in tokens])
 
     def skip_any(self, phrases: Phrases) -> bool:
         """Step over the longest of several phrases that comes next."""
@@ -267,8 +318,8 @@ class CommandReader(Reader):
         slots = self.lexicon.by_first.get("{}", [])
         found = list(self.lexicon.matches(self.tokens, place, slots, skip=0))
         phrase = self.noun_phrase(place)
-        if phrase is not None and phrase.pronoun == "it" and "go to {}" in self.lexicon.meanings:
-            resolved = self.resolve(("go", "to", "{}"), [phrase])
+        if phrase is not None and phrase.pronoun == "it" and REACH in self.lexicon.meanings:
+            resolved = self.resolve(tuple(REACH.split()), [phrase])
             phrase = resolved[0] if resolved else None
         if phrase is None:
             return found
@@ -278,9 +329,9 @@ class CommandReader(Reader):
         if at == phrase.stop:
             return found
         adjective = self.lexicon.adjective(self.tokens[at].text)
-        if adjective and not adjective[1] and "go to {}" in self.lexicon.meanings:
+        if adjective and not adjective[1] and REACH in self.lexicon.meanings:
             things = tuple(t._replace(attributes=t.attributes | {adjective[0]}) for t in phrase.things)
-            found.append((("go", "to", "{}"), [replace(phrase, things=things)], at + 1))
+            found.append((tuple(REACH.split()), [replace(phrase, things=things)], at + 1))
         for pattern in self.lexicon.by_first.get(self.tokens[at].text, []):
             rest = [word for word in pattern[1:] if word != "{}"]
             if pattern.count("{}") == 1 and [t.text for t in self.tokens[at + 1 : at + 1 + len(rest)]] == rest:
@@ -304,8 +355,8 @@ class CommandReader(Reader):
 
     def bare_thing(self, place: int) -> list[Match]:
         """`the red ball, then …`: a thing without any verb is gone to."""
-        pattern, phrase = ("go", "to", "{}"), self.noun_phrase(place)
-        if self.last is not None or phrase is None or " ".join(pattern) not in self.lexicon.meanings or phrase.pronoun:
+        pattern, phrase = tuple(REACH.split()), self.noun_phrase(place)
+        if self.last is not None or phrase is None or REACH not in self.lexicon.meanings or phrase.pronoun:
             return []
         return [(pattern, [phrase], phrase.stop)]
 
@@ -324,6 +375,8 @@ class CommandReader(Reader):
                 )
                 command = self.meaning(pattern, plainer)
             if command is not None:
+                if not self.verbs(start) and self.last is not None:
+                    self.note_described(start, stop, command, self.last)
                 if not self.verbs(start) and not self.said_of_things(start) and self.bare_thing(start):
                     self.note(f"no verb is said: read as '{self.words.guard(command.guard)}'")
                 self.place, self.last = stop, command
@@ -339,6 +392,15 @@ class CommandReader(Reader):
         if found:
             self.complain_about(*found[0])
         return self.complain()
+
+    def note_described(self, start: int, stop: int, command: Command, before: Command) -> None:
+        """Tell that in `a ball or a box that is not red` only the box is described."""
+        words = [token.text for token in self.tokens[start:stop]]
+        place = next((n for n, word in enumerate(words) if word in ("that", "which") and n > 0), 0)
+        old, new = before.phrases[-1].things[0], command.phrases[-1].things[0]
+        if place and self.tokens[start - 1].text in ("or", "and") and not (old.attributes or old.excluded):
+            said = " ".join(words[place:])
+            self.note(f"'{said}' is said of the {new.noun} only; for the {old.noun} as well say it there, too")
 
     def resolve(self, pattern: tuple[str, ...], phrases: list[NounPhrase]) -> tuple[NounPhrase, ...] | None:
         """The noun phrases with `it` and `one` replaced by what was named before; None if nothing fits."""

@@ -90,7 +90,7 @@ def task_drawing(
             shapes.append(Text((MARGIN, y + 8), title, 13, bold=True))
             y += 24
         state = current[1] if current is not None and current[0] == m else None
-        drawn = _machine_drawing(task.machines[m], vocabulary, signs, state, m == task.root)
+        drawn = machine_drawing(task.machines[m], vocabulary, signs, state, m == task.root)
         shapes.append(Group(drawn.shapes, (MARGIN, y)))
         width, y = max(width, drawn.size[0]), y + drawn.size[1] + MARGIN
     if _any_hidden(task):
@@ -99,9 +99,15 @@ def task_drawing(
     return Drawing(tuple(shapes), (width + 2 * MARGIN, y))
 
 
-def _machine_drawing(
-    machine: Machine, vocabulary: Vocabulary, signs: Signs | None, current: int | None, is_root: bool
+def machine_drawing(
+    machine: Machine,
+    vocabulary: Vocabulary,
+    signs: Signs | None = None,
+    current: int | None = None,
+    is_root: bool = True,
+    keyed: bool = False,
 ) -> Drawing:
+    """One machine; `keyed`: its states (`u0`) and its edges by number (`e0`) have keys for the scripts of a page."""
     words = Words(vocabulary)
     labels = [_label(machine, edge, vocabulary, words, signs, is_root) for edge in machine.edges]
     place = {u: n for n, u in enumerate(machine.states)}
@@ -115,8 +121,9 @@ def _machine_drawing(
             shapes += _arrow([(lx, ly + 5), _on_circle((x, y), (lx, ly + 30))])
         else:
             shapes += _arrow([_on_circle(route[0], route[1]), *route[1:-1], _on_circle(route[-1], route[-2])])
-    for label, (x, y) in zip(labels, layout.labels, strict=True):
-        shapes.append(Group(label.shapes, (x - label.size[0] / 2, y - label.size[1] / 2)))
+    for n, (label, (x, y)) in enumerate(zip(labels, layout.labels, strict=True)):
+        corner = (x - label.size[0] / 2, y - label.size[1] / 2)
+        shapes.append(Group(label.shapes, corner, key=f"e{n}" if keyed else ""))
     x, y = layout.nodes[0]
     shapes += _arrow([(x - RADIUS - 16, y), (x - RADIUS, y)])
     for u, centre in zip(machine.states, layout.nodes, strict=True):
@@ -127,7 +134,8 @@ def _machine_drawing(
         ring = (Circle(centre, RADIUS - 4, stroke=colour),) if outcome != RUNNING else ()
         name = Text(centre, machine.name(u), 12, colour, lit or outcome != RUNNING, "middle")
         meaning = {ACCEPTED: "accepting", REJECTED: "rejecting"}.get(outcome, "initial" if u == 0 else "running")
-        shapes.append(Group((disc, *ring, name), title=f"{machine.name(u)}: {meaning}" + ", current" * lit))
+        told = f"{machine.name(u)}: {meaning}" + ", current" * lit
+        shapes.append(Group((disc, *ring, name), title=told, key=machine.name(u) if keyed else ""))
     return Drawing((Group(tuple(shapes), (16, 2)),), (layout.size[0] + 18, layout.size[1] + 4))
 
 

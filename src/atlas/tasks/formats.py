@@ -23,7 +23,7 @@ may be a proposition, a list of literals (all of them), or a list of such lists 
 import functools
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -58,15 +58,15 @@ _LEAF: Final = "leaf"
 """Stands for the callee of an edge that calls no machine."""
 
 
-def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
-    """The task that a YAML value describes.
+def parse_task(value: Any, vocabulary: Vocabulary, things: Sequence[str] | None = None) -> Task:
+    """The task that a YAML value describes. `things`: what is in the level, for `all` and `every`.
 
     Refused: what cannot be read, cyclic calls, acceptance of the root that no path leads to. Everything doubtful
     (guards that can hold at once or never, machines that never return, formulas that are not co-safe) is a
     `TaskWarning`.
     """
     if isinstance(value, str):
-        return english(value, vocabulary)
+        return english(value, vocabulary, things)
     if not isinstance(value, dict):
         raise AtlasError("a task must be a sentence, or a mapping with one of " + ", ".join(TASK_KEYS))
     for key in value:
@@ -81,7 +81,7 @@ def parse_task(value: Any, vocabulary: Vocabulary) -> Task:
         return _transitions(value, vocabulary)
     if not isinstance(value[kind], str):
         raise AtlasError(f"{kind}: a text is needed")
-    return (english if kind == "english" else ltlf)(value[kind], vocabulary)
+    return ltlf(value[kind], vocabulary) if kind == "ltlf" else english(value[kind], vocabulary, things)
 
 
 def format_task(task: Task, vocabulary: Vocabulary) -> Any:
@@ -131,7 +131,8 @@ def _to_short(task: Task, vocabulary: Vocabulary) -> dict[str, Any] | None:
 # Explicit transitions
 
 
-def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
+def draft(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
+    """The machines of explicit transitions, whether or not they can ever accept: what is drawn while it is made."""
     machines = _mapping(value["transitions"], "transitions")
     if not machines:
         _fail("transitions", "at least one transition is needed")
@@ -150,12 +151,17 @@ def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
                 _fail(places[name], f"{machine_name(edge.call)} is called, but not described")
     if len(numbers) == 1 and all(edge.call == NO_CALL for edge in lists[root]):
         lists, root = [lists[root]], 0
-    task = hierarchy([machine(edges) for edges in lists], root)
-    if root not in task.can_accept:
-        needed = [m for m in (*task.called, root) if not task.machines[m].can_accept(numbers)]
+    return hierarchy([machine(edges) for edges in lists], root)
+
+
+def _transitions(value: dict[str, Any], vocabulary: Vocabulary) -> Task:
+    task = draft(value, vocabulary)
+    numbers = {m for m, one in enumerate(task.machines) if one.edges or m in task.called}
+    if task.root not in task.can_accept:
+        needed = [m for m in (*task.called, task.root) if not task.machines[m].can_accept(numbers)]
         name = "" if task.is_flat else f"{machine_name(min(needed))}: "
         raise AtlasError(f"{name}no path leads from u0 to uA, so the task could never be accepted")
-    for number in sorted(numbers.keys() - task.can_accept) if not task.is_flat else ():
+    for number in sorted(numbers - task.can_accept) if not task.is_flat else ():
         sentence = f"{machine_name(number)}: no path leads from u0 to uA, so a call of it never returns"
         warnings.warn(sentence, TaskWarning, stacklevel=3)
     for finding in check(task, vocabulary):

@@ -2,7 +2,8 @@
 
 A domain says which commands it knows (`Vocabulary.commands`), what else its verbs are called (`Vocabulary.verbs`) and
 what its words are (`nouns`, `attributes`, `synonyms`). Verbs are patterns, `put {} next to {}`; USUAL_VERBS gives every
-domain that knows the verb on the right those on the left.
+domain that knows the verb on the right those on the left: one that says `verbs={"go to {}": "stand on {}"}` is also
+told to visit, reach and walk to things. No word of a domain stands here or in the grammar.
 """
 
 import functools
@@ -18,7 +19,15 @@ Cube = tuple[int, ...]
 Guard = tuple[Cube, ...]
 """Something that holds at one moment: a disjunction of conjunctions of literals."""
 
+REACH: Final = "go to {}"
+"""The verb of a thing that is named without one, and of things to avoid."""
+HOLD: Final = "have {}"
+"""The verb behind `with the …` and `without the …`."""
+BRING: Final = "bring {} to {}"
+PUT: Final = "put {} next to {}"
+"""What `bring` might have meant."""
 _NEAR: Final = ("next to", "beside", "near", "by", "close to", "right next to")
+_TO: Final = ("over to ", "all the way to ", "to ")
 
 
 def _patterns(text: str) -> list[str]:
@@ -35,40 +44,60 @@ USUAL_VERBS: Final[dict[str, str]] = {
             go up to {}; go over to {}; go back to {}; go towards {}; come to {}; travel to {}; drive to {};
             proceed to {}; return to {}; make your way to {}; start at {}; end at {}; stop at {}; be at {};
             arrive at {}; stand at {}; be in front of {}; stand in front of {};
-            go in front of {}; stay in front of {}; stay at {}
+            go in front of {}; stay in front of {}; stay at {}; run into {}; bump into {}; walk into {}; stop by {};
+            swing by {}; head over to {}; head on over to {}; head back to {}; walk back to {}; come over to {};
+            come back to {}; go all the way to {}; walk all the way to {}
             """
         )
-        + [f"{verb} {near} {{}}" for verb in ("stand", "go", "be", "get", "stay", "move") for near in _NEAR[:3]],
-        "go to {}",
+        + [f"{verb} {near} {{}}" for verb in ("stand", "go", "be", "get", "stay", "move", "come") for near in _NEAR],
+        REACH,
     ),
     **dict.fromkeys(
         _patterns(
             """
             pick {} up; take {}; grab {}; get {}; fetch {}; get me {}; fetch me {}; collect {}; carry {}; hold {};
             lift {}; lift {} up; retrieve {}; have {}; have got {}; obtain {}; acquire {}; possess {};
-            find and pick up {}; get hold of {}; hold on to {}; hold onto {}; keep hold of {}; bring {}; bring me {}
+            find and pick up {}; get hold of {}; hold on to {}; hold onto {}; keep hold of {}; bring {}; bring me {};
+            want {}; need {}; grab me {}; hand me {}; pick me up {}; snatch {}
             """
-        ),
+        )
+        + [f"{verb} {{}} in your {hand}" for verb in ("keep", "have", "hold") for hand in ("hand", "hands")],
         "pick up {}",
     ),
     **dict.fromkeys(
-        _patterns("put down {}; put {} down; let go of {}; release {}; set down {}; set {} down; lay down {}"),
+        _patterns(
+            """
+            put down {}; put {} down; let go of {}; release {}; set down {}; set {} down; lay down {}; get rid of {};
+            throw away {}; throw {} away
+            """
+        ),
         "drop {}",
     ),
     "drop {}": "stop pick up {}",
-    "open up {}": "open {}",
-    "unlock {}": "open {}",
-    "shut {}": "close {}",
     **{
         f"{verb} {{}} {near} {{}}": "put {} next to {}"
-        for verb in ("put", "place", "set", "move", "drop", "leave", "bring", "put down", "position", "lay", "get")
+        for verb in (
+            "put",
+            "place",
+            "set",
+            "move",
+            "drop",
+            "leave",
+            "bring",
+            "put down",
+            "position",
+            "lay",
+            "get",
+            "want",
+        )
         for near in _NEAR
         if (verb, near) != ("put", "next to")
     },
-    **dict.fromkeys(_patterns("take {} to {}; carry {} to {}; get {} to {}; deliver {} to {}"), "bring {} to {}"),
+    **dict.fromkeys(
+        [f"{verb} {{}} {far}{{}}" for verb in ("take", "carry", "get", "deliver", "bring") for far in _TO][:-1],
+        "bring {} to {}",
+    ),
     "bring {} to {}": "go to {1} & pick up {0}",
-    "use {} to open {}": "open {1} & pick up {0}",
-    "use {} to unlock {}": "open {1} & pick up {0}",
     "{} is next to {}": "put {} next to {}",
     "{} is beside {}": "put {} next to {}",
     "{} is ahead": "go to {}",
@@ -232,6 +261,10 @@ class Lexicon:
                 self.by_first.setdefault(form, []).append(words)
             if words[0] != "{}":
                 self.gerunds.add(gerund(words[0]))
+        self.holding = {gerund(verb) for verb in ("carry", "hold", "have") if f"{verb} {{}}" in self.meanings}
+        """What may stand for `with`."""
+        self.ending = {pattern for pattern, parts in self.meanings.items() if any(part.stop for part in parts)}
+        """Patterns that ask for the end of something, as `drop {}` does."""
         self.verbs = {pattern.split()[0] for pattern in self.meanings} - {"{}"}
 
     def _split(self, words: list[str]) -> tuple[tuple[str, ...], tuple[Thing, ...]]:
@@ -374,11 +407,11 @@ class Lexicon:
             elif word == "no":
                 count, place = NONE, place + 1
             elif word == "another" or (word in ("different", "second") and said):
-                another, place = True, place + 1
+                another, place = count == 1, place + 1
             elif word == "couple" and at(place + 1) == "of":
                 count, place = 2, place + 2
-            elif word in ARTICLES:
-                place += 1
+            elif word in ARTICLES and (word not in self.nouns or self._starts_noun(at(place + 1))):
+                place += 1  # a letter that is called `a` is no article, unless a noun follows
             elif (word in NUMBERS or (word.isdigit() and len(word) < 7)) and (
                 word != "one" or self._starts_noun(at(place + 1))
             ):
@@ -414,6 +447,7 @@ class Lexicon:
 
     def adjective(self, word: str) -> tuple[str, bool] | None:
         """The attribute, and whether the thing must not have it."""
+        word = word.removesuffix("-coloured").removesuffix("-colored")
         meaning = self.synonyms.get(word, word)
         excluded = meaning.startswith(("not ", "non-"))
         meaning = meaning[4:] if excluded else meaning
@@ -429,7 +463,7 @@ class Lexicon:
             has, has_not = set[str](), set[str]()
             while adjective := self.adjective(text[place]):
                 (has_not if adjective[1] else has).add(adjective[0])
-                place += 1
+                place += 1 + (text[place + 1] in ("coloured", "colored"))
             groups.append((frozenset(has), frozenset(has_not)))
             joint = place + (text[place] == ",")
             word = text[joint] if text[joint] in ("and", "or") else ""
@@ -455,8 +489,15 @@ class Lexicon:
             assert more is not None
             groups = [(g | {more[0]} if not more[1] else g, n | {more[0]} if more[1] else n) for g, n in groups]
             place += 1
-        if text[place : place + 3] == ["of", "any", "colour"] or text[place : place + 3] == ["of", "any", "color"]:
+        if text[place : place + 2] == ["of", "any"] and text[place + 2] in ("colour", "color"):
             place += 3
+            but = place + (text[place] == ",")
+            if text[but] in ("but", "except") and self.adjective(text[but + 1 + (text[but + 1] == "for")]):
+                place = but + 1 + (text[but + 1] == "for")
+                while adjective := self.adjective(text[place]):
+                    groups = [(has, has_not | {adjective[0]}) for has, has_not in groups]
+                    place += 1
+                    place += text[place] in ("or", "and") and self.adjective(text[place + 1]) is not None
         things = [Thing(name, has, has_not) for has, has_not in groups]
         things, place = self._described(text, place, things)
         joined_all = "and" in joints
@@ -537,6 +578,8 @@ class Lexicon:
                     at += 1
                     continue
                 phrase = self.noun_phrase(tokens, at)
+                if phrase is None and " ".join(pattern) in self.ending:
+                    phrase = self._whatever(tokens, at)
                 if phrase is None:
                     break
                 expected = pattern[number + 1] if number + 1 < len(pattern) else None
@@ -549,6 +592,15 @@ class Lexicon:
                 at = phrase.stop
             else:
                 yield pattern, phrases, at
+
+    def _whatever(self, tokens: list[Token], place: int) -> NounPhrase | None:
+        """`whatever you are holding`, behind a verb that ends just that."""
+        words = [token.text for token in tokens[place : place + 4]]
+        if words[:1] == ["everything"]:
+            return NounPhrase((Thing(""),), place + 1)
+        if words[:1] in (["what"], ["whatever"]) and words[1:3] == ["you", "are"] and words[3] in self.gerunds:
+            return NounPhrase((Thing(""),), place + 4)
+        return None
 
     def _listed(self, tokens: list[Token], phrase: NounPhrase) -> NounPhrase | None:
         """The noun phrase with the next of a list, for `put the ball and the key next to the door`."""

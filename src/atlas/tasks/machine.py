@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from atlas.errors import AtlasError
+from atlas.pictured import Pictured
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 NO_CALL: Final = -1
@@ -96,7 +97,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(Pictured):
     """Machines, one of which is the root; a flat task has one. Calls are acyclic and never lead to the root."""
 
     machines: tuple[Machine, ...]

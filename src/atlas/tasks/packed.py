@@ -18,6 +18,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError
+from atlas.pictured import Pictured
 from atlas.struct import Struct
 from atlas.tasks import machine
 from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
@@ -25,7 +26,7 @@ from atlas.types import Edit, Graph
 from atlas.vocabulary import ACCEPTED, RUNNING
 
 
-class PackedTask(Struct):
+class PackedTask(Struct, Pictured):
     """Machines in one array. State 0 of each is its initial one; terminal states have no edges.
 
     A literal is `proposition + 1`, negative if negated; 0 is an unused slot. A guard is the conjunction of its
@@ -73,6 +74,15 @@ def pack(task: machine.Task | PackedTask, size: TaskSize | None = None) -> Packe
     arrays = machine.tabulate(unpack(task), size)._asdict()
     # device_put, since jnp.asarray compiles a copy for every new shape
     return PackedTask(**{name: jax.device_put(array) for name, array in arrays.items() if array is not None})
+
+
+def roomy(task: machine.Task | PackedTask) -> PackedTask:
+    """The arrays of a task; a flat one is padded to a size that many share, so that few programs are compiled."""
+    size = machine.natural_size(unpack(task))
+    if size.machines == 1:
+        rooms = [max(least, 1 << (need - 1).bit_length()) for need, least in zip(size[1:4], (8, 4, 4), strict=True)]
+        size = TaskSize(1, *rooms)
+    return pack(unpack(task), size)
 
 
 def unpack(task: machine.Task | PackedTask) -> machine.Task:

@@ -1,7 +1,7 @@
 """Samplers of tasks, by name. Each is jittable and takes the mask of propositions it may use.
 
-All but sequences come from random walks (the paper, Appendix A.2): a Markov matrix, walks over it, labels on the edges
-they took, and for hierarchies a tree of machines and calls on their edges.
+Sequences may have steps with something to avoid. All others come from random walks (the paper, Appendix A.2): a Markov
+matrix, walks over it, labels on the edges they took, and for hierarchies a tree of machines and calls on their edges.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from atlas.tasks.edits import Cut, prefix, suffix, task_edits
 from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
 from atlas.tasks.packed import PackedTask, RewardMachines, called, chains
 from atlas.tasks.rewards import REWARDS, Shaped
-from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 # Graphs. State 0 is the initial one and the last row the accepting one. A walk ends there; one that has not arrived by
 # its last step takes that step there, so acceptance is always reachable and every state that is kept lies on a walk.
@@ -332,13 +332,18 @@ def _to_machine(
         return jnp.where(target != UNUSED, values[source[:, None], column], empty)
 
     own = by_edge(labels.astype(jnp.int32) + 1, 0).astype(jnp.int16)
-    edge, other = jnp.arange(size.edges)[:, None], jnp.arange(size.edges - 1)[None, :]
-    siblings = -own[:, other + (other >= edge)]
-    siblings = jnp.where(own[:, :, None] != 0, siblings, jnp.int16(0))
-    guard = jnp.concatenate([own[:, :, None], siblings], axis=2)
+    guard = _set_apart(own)
     accepts = (target != UNUSED) & (outcome[target] == ACCEPTED)
     call = None if calls is None else by_edge(calls, UNUSED).astype(jnp.int8)
     return target, guard, accepts.astype(jnp.float32), outcome, call
+
+
+def _set_apart(own: Int16[Array, "states edges"]) -> Int16[Array, "states edges edges"]:
+    """The guards of edges that ask for one literal each (0: no edge): that, and the negations of its siblings'."""
+    edges = own.shape[1]
+    edge, other = jnp.arange(edges)[:, None], jnp.arange(edges - 1)[None, :]
+    siblings = jnp.where(own[:, :, None] != 0, -own[:, other + (other >= edge)], jnp.int16(0))
+    return jnp.concatenate([own[:, :, None], siblings], axis=2)
 
 
 def sample_flat(
@@ -375,6 +380,63 @@ def sample_sequence(
         return task
     call = jnp.full_like(target, UNUSED)
     return task.replace(call=call, root=jnp.int8(0), chain=chains(target, call, size.chains, size.links))
+
+
+def sample_hindered(
+    key: Key[Array, ""],
+    mask: Bool[Array, "props"],
+    config: TaskConfig,
+    size: TaskSize,
+    constraints: Relation,
+    back: bool,
+    pick: PickFn = pick_member,
+) -> PackedTask:
+    """A sequence each of whose steps has propositions that must not hold before it is done: they lead to rejection, or
+    with `back` to the step before (there is none for the first). A step is done when none of them holds.
+
+    Of those that it hinders with, none implies or is implied by another of its step or by what the step asks for, and
+    none is implied by what the step before asked for, which may hold still. A step for which nothing is left has fewer.
+    """
+    steps, most = config.max_length, config.max_avoid
+    numbers = jax.random.uniform(key, (1 + steps * (2 + most),))
+    u_props, u_counts, u_others = jnp.split(numbers[1:], [steps, 2 * steps])
+    length = config.min_length + jnp.floor(numbers[0] * (steps + 1 - config.min_length)).astype(jnp.int32)
+    allowed = set_or_all(mask)
+    props = jax.vmap(lambda u: pick_any(u, allowed, pick))(u_props).astype(jnp.int32)
+    counts = config.min_avoid + jnp.floor(u_counts * (most + 1 - config.min_avoid)).astype(jnp.int32)
+
+    def related(prop: Int32[Array, ""]) -> UInt32[Array, "words"]:
+        return jnp.where(prop >= 0, constraints.implied[prop] | constraints.implying[prop], jnp.uint32(0))
+
+    def hinder(taken: UInt32[Array, "words"], u: Float[Array, ""]) -> tuple[UInt32[Array, "words"], Int32[Array, ""]]:
+        other = pick(u, allowed & ~taken).astype(jnp.int32)
+        return taken | related(other), other
+
+    def hindrances(step: Int32[Array, ""], u: Float[Array, "most"]) -> Int32[Array, "most"]:
+        still = jnp.where(step > 0, constraints.implied[props[step - 1]], jnp.uint32(0))
+        others = jax.lax.scan(hinder, related(props[step]) | still, u)[1]
+        used = (jnp.arange(most) < counts[step]) & (step < length) & ((step > 0) | (not back))
+        return jnp.where(used, others, NO_LABEL)
+
+    others = jax.vmap(hindrances)(jnp.arange(steps), u_others.reshape(steps, most))
+    asked = jnp.where(jnp.arange(steps) < length, props, NO_LABEL)
+    own = (jnp.concatenate([asked[:, None], others], axis=1) + 1).astype(jnp.int16)
+    state, leads_on = jnp.arange(steps)[:, None], (jnp.arange(1 + most) == 0)[None, :]
+    target = jnp.where(own != 0, jnp.where(leads_on, state + 1, jnp.where(back, state - 1, length + 1)), UNUSED)
+    # An edge denies those behind it, the last asks for its own alone: what hinders comes before what is asked for.
+    at = jnp.arange(1 + most)[:, None] + jnp.arange(size.literals)[None, :]
+    sign = jnp.where(at > most, 0, jnp.where(jnp.arange(size.literals) == 0, 1, -1)[None, :]).astype(jnp.int16)
+    guard = jnp.where(own[:, :, None] != 0, own[:, jnp.minimum(at, most)] * sign[None], jnp.int16(0))
+    rows, spare = jnp.arange(size.states), size.states - steps
+    rejects = (rows == length + 1) & jnp.any(others != NO_LABEL) & (not back)
+    outcome = jnp.where(rows == length, ACCEPTED, jnp.where(rejects, REJECTED, RUNNING))
+    accepts = leads_on & (state == length - 1)
+    return PackedTask(
+        target=jnp.pad(target, ((0, spare), (0, 0)), constant_values=UNUSED).astype(jnp.int8)[None],
+        guard=jnp.pad(guard, ((0, spare), (0, 0), (0, 0)))[None],
+        reward=jnp.pad(accepts, ((0, spare), (0, 0))).astype(jnp.float32)[None],
+        outcome=outcome.astype(jnp.int8)[None],
+    )
 
 
 # Hierarchies: which machine may call which, and which edges do.
@@ -527,6 +589,17 @@ def _sequential(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, T
     return lambda key, mask: sample_sequence(key, mask, config.min_length, config.max_length, size, pick), size
 
 
+def _hindered(back: bool) -> Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]:
+    def make(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
+        edges, apart = 1 + config.max_avoid, vocabulary.excludes | np.eye(len(vocabulary.names), dtype=bool)
+        literals = 1 if apart.all() else edges  # where only one proposition holds at a time, there is nothing to deny
+        size = TaskSize(machines=1, states=config.max_length + (1 if back else 2), edges=edges, literals=literals)
+        constraints, pick = relation(vocabulary, config.constrain), picker(config.prior, vocabulary)
+        return lambda key, mask: sample_hindered(key, mask, config, size, constraints, back, pick), size
+
+    return make
+
+
 def _walked(structure: str) -> Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]:
     def make(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
         how = walks(config, structure)
@@ -555,6 +628,8 @@ def _hierarchical(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn,
 
 SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]] = {
     "sequential": _sequential,
+    "reach-avoid": _hindered(back=False),
+    "parity": _hindered(back=True),
     "dag": _walked("dag"),
     "cyclic": _walked("cyclic"),
     "authors-dag": _walked("authors-dag"),

@@ -5,11 +5,15 @@ which can be read without JAX, and its row in TEACHERS. Problems are opaque pytr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, make_dataclass, replace
+from functools import partial
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
-from atlas.settings import Settings, require, setting
+from atlas import plugins
+from atlas.errors import AtlasError
+from atlas.plugins import Table
+from atlas.settings import Settings, from_plain, require, setting
 
 if TYPE_CHECKING:
     from atlas.types import Teacher
@@ -31,12 +35,13 @@ class EditConfig(Settings):
     """Edit tasks."""
     hindsight: bool = True
     """Start from partial progress, as the first edit."""
+    more: tuple[str, ...] = setting((), one_of=partial(plugins.names, "edits"))
+    """Edits that other packages bring, by name: made as often as each of ours."""
 
     def check(self) -> None:
         require(self.least <= self.most, self.key("least"), self.least, f"at most {self.key('most')} = {self.most}")
-        require(
-            self.level or self.task, self.key("level"), self.level, "true is needed where teacher.edits.task is false"
-        )
+        some = self.level or self.task or bool(self.more)
+        require(some, self.key("level"), self.level, "true is needed where teacher.edits.task is false")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +129,13 @@ class DRConfig(TeacherConfig):
         return Plan(title="DR", num_train=num_envs, pool=self.pool, carry=self.carry)
 
 
-Score = Literal["maxmc", "pvl", "l1", "learnability", "mna", "constant"]
+SCORE_NAMES: Final = ("maxmc", "pvl", "l1", "learnability", "mna", "constant")
+"""Our own; `atlas.ued.scores` has the functions."""
+
+
+def score_names() -> list[str]:
+    """All that a teacher may judge by."""
+    return [*SCORE_NAMES, *plugins.names("scores")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +150,8 @@ class PLRConfig(TeacherConfig):
     """Probability of a replay iteration once the buffer is filled enough."""
     num_eval: int | None = setting(None, at_least=1)
     """Problems in a batch that is only scored; as many as environments if not set."""
-    score: Score = "maxmc"
-    """What makes a problem worth replaying."""
+    score: str = setting("maxmc", one_of=score_names)
+    """What makes a problem worth replaying: maxmc, pvl, l1, learnability, mna, constant, or one that is installed."""
     buffer: BufferConfig = field(default_factory=BufferConfig)
     """The memory."""
 
@@ -180,12 +191,42 @@ class Row(NamedTuple):
     """From its settings and a `Supply` to a `Teacher`; or `module:name` of that, imported when it is needed."""
 
 
-TEACHERS: dict[str, Row] = {
-    "dr": Row(DRConfig, "atlas.ued.dr:DR"),
-    "plr": Row(PLRConfig, "atlas.ued.plr:PLR"),
-    "accel": Row(ACCELConfig, "atlas.ued.accel:ACCEL"),
-}
+def _check(row: Any) -> None:
+    plugins.require_kind(row, Row, "a Row (atlas.ued) of settings and teacher")
+
+
+TEACHERS: Table[Row] = Table(
+    "teachers",
+    {
+        "dr": Row(DRConfig, "atlas.ued.dr:DR"),
+        "plr": Row(PLRConfig, "atlas.ued.plr:PLR"),
+        "accel": Row(ACCELConfig, "atlas.ued.accel:ACCEL"),
+    },
+    _check,
+)
 """By the name in their settings."""
+
+
+def absent(name: str, plain: dict[str, Any], plan: dict[str, Any], sentence: str) -> Row:
+    """A row for a teacher that was passed by value in another process: its settings and its plan can be read, as a run
+    has kept them, and whoever needs the teacher itself gets the sentence."""
+    nested = {"buffer": BufferConfig, "edits": EditConfig}
+    kept = Plan(**plan | {key: from_plain(kind, plan[key]) for key, kind in nested.items() if plan[key] is not None})
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
+    known = [(key, type(value), field(default=value)) for key, value in values.items() if key != "name"]
+    kind = make_dataclass(
+        "Absent",
+        [("name", str, field(default=name)), *known],
+        bases=(TeacherConfig,),
+        namespace={"plan": lambda self, num_envs, minimal=False: kept},
+        frozen=True,
+        kw_only=True,
+    )
+
+    def fail(*_: Any) -> Any:
+        raise AtlasError(sentence)
+
+    return Row(kind, fail)
 
 
 def teacher_of(settings: TeacherConfig, supply: "Supply") -> "Teacher":

@@ -4,12 +4,14 @@ A score sees one batch of played problems and gives a number each. A new score i
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Bool, Float32, Int32
 
+from atlas.plugins import Table, require_kind
 from atlas.struct import Struct
 from atlas.types import Outcome, Partial, Proposal, Record
 
@@ -67,14 +69,18 @@ def constant(played: Played, record: Record) -> Float32[Array, "batch"]:
     return jnp.ones_like(record.best_return)
 
 
-SCORES: dict[str, ScoreFn] = {
-    "maxmc": maxmc,
-    "pvl": positive_value_loss,
-    "l1": value_loss,
-    "learnability": learnability,
-    "mna": negative_advantage,
-    "constant": constant,
-}
+SCORES: Table[ScoreFn] = Table(
+    "scores",
+    {
+        "maxmc": maxmc,
+        "pvl": positive_value_loss,
+        "l1": value_loss,
+        "learnability": learnability,
+        "mna": negative_advantage,
+        "constant": constant,
+    },
+    partial(require_kind, kind=Callable, words="a function of (played, record)"),
+)
 
 
 def assess(

@@ -27,6 +27,8 @@ class Supply:
     """The shapes of the partial progress on ONE problem; may be abstract."""
     plan: Plan
     """How many problems are wanted, and what else its settings mean."""
+    each: Callable[[Callable[..., Any]], Callable[..., Any]] = jax.vmap
+    """A function of one problem as one of a batch; on several devices each takes its share of the rows."""
 
     def problem(self) -> Problem:
         """The shapes of one problem."""
@@ -73,7 +75,7 @@ def edited(
         return problem, lineage.replace(number=number)
 
     numbers = numbers_after(number, jnp.arange(batch, dtype=jnp.int32))
-    return _unplayed(EDITED, *jax.vmap(child)(jax.random.split(key, batch), numbers, problems, lineage, partial))
+    return _unplayed(EDITED, *supply.each(child)(jax.random.split(key, batch), numbers, problems, lineage, partial))
 
 
 def _unplayed(kind: int, problems: Problem, lineage: Lineage) -> Proposal:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from atlas.domains.minigrid.grid import DOORS, FLOOR, MOVABLE, door_places, object_limits
-from atlas.domains.minigrid.sample import Bounds, level_sampler, minimal_bounds
+from atlas.domains.minigrid.grid import DOOR_LOCKED, DOORS, FLOOR, KEY, MOVABLE, WALL, door_places, object_limits
+from atlas.domains.minigrid.sample import MAZE_DOORS, Bounds, level_sampler, minimal_bounds
 from atlas.domains.minigrid.settings import MinigridConfig, ObjectRanges
+from atlas.settings import ConfigError
 from rules import count_objects, level_rules
 
 CONFIG = MinigridConfig()
@@ -124,3 +125,87 @@ def test_every_door_place_holds_a_door(levels):
         cells = levels.cells[levels.rooms == rooms]
         for row, column in door_places(rooms):
             assert np.isin(cells[:, row, column] >> 3, DOORS).all()
+
+
+# Mazes, traps, weights
+
+VARIED = MinigridConfig(rooms=(4, 2), room_weights=(3, 1), walls=0.5, traps=0.5)
+
+
+@pytest.fixture(scope="module")
+def varied():
+    sample = jax.jit(jax.vmap(level_sampler(VARIED)))
+    return jax.device_get(sample(jax.random.split(jax.random.key(1), 1024)))
+
+
+def test_mazes_traps_and_weights_are_as_frequent_as_the_settings_say(varied):
+    mazes = varied.rooms == 0
+    assert evenly([mazes.sum(), (~mazes).sum()])
+    rooms = varied.rooms[~mazes]
+    assert evenly([np.sum(rooms == 4), np.sum(rooms == 2)], [len(rooms) * 0.75, len(rooms) * 0.25])
+    pairs = [_has_lock_and_key(cells) for cells in varied.cells[~mazes]]
+    plain = jax.device_get(
+        jax.jit(jax.vmap(level_sampler(MinigridConfig(rooms=(4,)))))(jax.random.split(jax.random.key(2), 512))
+    )
+    by_chance = np.mean([_has_lock_and_key(cells) for cells in plain.cells])
+    assert np.mean(pairs) > 0.5 + 0.5 * by_chance - 0.25
+
+
+def _has_lock_and_key(cells):
+    kind, colour = cells >> 3, cells & 7
+    return bool({*colour[kind == DOOR_LOCKED].tolist()} & {*colour[kind == KEY].tolist()})
+
+
+def test_every_trap_has_a_locked_door_and_its_key():
+    config = MinigridConfig(rooms=(2, 6), traps=1.0, walls=0.3)
+    drawn = jax.device_get(jax.jit(jax.vmap(level_sampler(config)))(jax.random.split(jax.random.key(0), 256)))
+    for i in range(256):
+        level_rules(at(drawn, i), config)
+        has_door = np.isin(drawn.cells[i] >> 3, DOORS).any()
+        assert _has_lock_and_key(drawn.cells[i]) == has_door
+
+
+def test_mazes_are_connected_and_bounded(varied):
+    for i in np.flatnonzero(varied.rooms == 0):
+        level_rules(at(varied, i), VARIED)
+        walkable = np.isin(varied.cells[i] >> 3, (FLOOR, *MOVABLE, *DOORS))
+        rows, cols = (
+            np.flatnonzero((varied.cells[i] >> 3 != 0).any(1)),
+            np.flatnonzero((varied.cells[i] >> 3 != 0).any(0)),
+        )
+        assert (len(rows), len(cols)) in {(13, 13), (7, 13)}
+        assert not walkable[[0, len(rows) - 1]].any()
+        assert not walkable[:, [0, len(cols) - 1]].any()
+        reached = np.zeros_like(walkable)
+        reached[tuple(varied.position[i])] = True
+        for _ in range(walkable.sum()):
+            grown = reached.copy()
+            grown[1:] |= reached[:-1]
+            grown[:-1] |= reached[1:]
+            grown[:, 1:] |= reached[:, :-1]
+            grown[:, :-1] |= reached[:, 1:]
+            grown &= walkable
+            if (grown == reached).all():
+                break
+            reached = grown
+        assert (reached == walkable).all()
+        assert np.isin(varied.cells[i] >> 3, DOORS).sum() <= MAZE_DOORS
+
+
+def test_gaps_range_from_none_to_many(varied):
+    walls = [(cells >> 3 == WALL).mean() for cells in varied.cells[varied.rooms == 0]]
+    assert np.quantile(walls, 0.9) > 1.2 * np.quantile(walls, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"room_weights": (1.0,)}, "as many as there are domain.rooms"),
+        ({"room_weights": (0.0,) * 4}, "not all 0"),
+        ({"traps": 0.1, "types": ("ball",)}, "locked doors and keys"),
+        ({"walls": 1.5}, "at most 1"),
+    ],
+)
+def test_settings_that_cannot_be(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        MinigridConfig(**settings)

@@ -41,8 +41,8 @@ class Minigrid:
 
     @property
     def strata(self) -> tuple[str, tuple[int, ...]]:
-        """Solve rates are told by number of rooms."""
-        return "rooms", tuple(self.config.rooms)
+        """Solve rates are told by number of rooms; 0 stands for mazes."""
+        return "rooms", ((0,) if self.config.walls else ()) + tuple(self.config.rooms)
 
     def measure(self, level: Level) -> dict[str, Int32[Array, ""]]:
         """Rooms (0 in free-form levels) and objects, doors included."""

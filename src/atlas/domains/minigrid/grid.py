@@ -12,6 +12,7 @@ from jaxtyping import Int8, UInt8
 
 from atlas.domains.minigrid import alphabet
 from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.pictured import Pictured
 from atlas.struct import Struct
 
 # Cells, levels and states: the data of Minigrid.
@@ -71,7 +72,7 @@ CELL_NAMES: Final[Mapping[int, str]] = {
 """Every cell that can occur, with its name."""
 
 
-class Level(Struct):
+class Level(Struct, Pictured):
     """Where a task is played: the world at the start of an episode.
 
     Arrays are padded to a static size with "outside"; smaller levels sit at the top left.

@@ -1,7 +1,7 @@
 """Random levels, and levels and propositions fitted to each other: what a level allows, what a task needs."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +17,21 @@ from atlas.domains.minigrid.grid import (
     DOOR_CLOSED,
     DOOR_LOCKED,
     DOOR_OPEN,
+    FLOOR_CELL,
+    FREE_FORM,
+    INDEXED,
     KEY,
     KINDS,
     NOTHING,
+    OUTSIDE_CELL,
+    ROOM_GRID,
+    WALL_CELL,
     Layouts,
     Level,
     as_cell,
     cell,
     layouts,
+    size_of,
 )
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.struct import Struct
@@ -54,9 +61,14 @@ def door_cells(config: MinigridConfig) -> np.ndarray:
     return np.array([cell(kind, COLOURS.index(c)) for kind in kinds for c in config.colours], np.uint8)
 
 
-def draw_bounds(u: Float32[Array, ""], table: Layouts) -> Bounds:
-    """A room count, each as likely as the other, with the limits of the table."""
-    rooms = jnp.asarray(table.rooms)[below(u, len(table.rooms))]
+def draw_bounds(u: Float32[Array, ""], table: Layouts, weights: tuple[float, ...] = ()) -> Bounds:
+    """A room count with the limits of the table; each is as likely as the other unless weights say otherwise."""
+    if weights:
+        ends = np.cumsum(weights, dtype=np.float32) / np.sum(weights, dtype=np.float32)
+        place = jnp.minimum(jnp.sum(u >= ends, dtype=jnp.int32), len(weights) - 1)
+    else:
+        place = below(u, len(table.rooms))
+    rooms = jnp.asarray(table.rooms)[place]
     return Bounds(rooms=rooms, least=jnp.asarray(table.least)[rooms], most=jnp.asarray(table.most)[rooms])
 
 
@@ -66,47 +78,202 @@ def minimal_bounds() -> Bounds:
 
 
 def level_sampler(config: MinigridConfig) -> Callable[[Key[Array, ""], Bounds | None], Level]:
-    """`sample(key, bounds=None)`: a level by the settings, or within other bounds. Arrays have one size throughout."""
+    """`sample(key, bounds=None)`: a level by the settings, or one of rooms within other bounds. Arrays have one size
+    throughout."""
     table = layouts(config)
     movables, doors = jnp.asarray(movable_cells(config)), jnp.asarray(door_cells(config))
+    order = np.argsort(config.rooms)
+    weights = tuple(config.room_weights[i] for i in order) if config.room_weights else ()
 
     def sample(key: Key[Array, ""], bounds: Bounds | None = None) -> Level:
-        key_objects, key_place = jax.random.split(key)
+        varied = bounds is None and (config.walls or config.traps)
+        key_objects, key_place, *more = jax.random.split(key, 4 if varied else 2)
         # One call for many numbers: XLA compiles each call anew, and that takes longer than all the rest.
         u = jax.random.uniform(key_objects, (2 + table.most_movable + table.doors.shape[1],))
-        bounds = draw_bounds(u[0], table) if bounds is None else bounds
+        bounds = draw_bounds(u[0], table, weights) if bounds is None else bounds
         count = bounds.least + below(u[1], bounds.most - bounds.least + 1)
         movable = movables[below(u[2 : 2 + table.most_movable], len(movables))]
         door = doors[below(u[2 + table.most_movable :], len(doors))]
-        return furnish(key_place, table, bounds.rooms, count, movable, door)
+        ground = rooms_ground(table, bounds.rooms)
+        if varied:
+            key_maze, key_trap = more
+            ground, count = _maybe_maze(key_maze, config.walls, table, ground, count)
+            movable, door, count = _maybe_trap(key_trap, config, ground, movable, door, count)
+        return furnish(key_place, table, ground, count, movable, door)
 
     return sample
+
+
+class Ground(Struct):
+    """An empty level: its cells, and where objects and doors may go. Places are flat indices into the grid."""
+
+    rooms: Int32[Array, ""]
+    """What `Level.rooms` will say."""
+    cells: UInt8[Array, "cells"]
+    floor: Int32[Array, "places"]
+    num_floor: Int32[Array, ""]
+    doors: Int32[Array, "doors"]
+    """Beyond the grid where there is none."""
+    num_doors: Int32[Array, ""]
+
+
+def rooms_ground(table: Layouts, rooms: Int[Array, ""]) -> Ground:
+    """Empty rooms."""
+    return Ground(
+        rooms=rooms.astype(jnp.int32),
+        cells=jnp.asarray(table.blank)[rooms].reshape(-1),
+        floor=jnp.asarray(table.floor)[rooms],
+        num_floor=jnp.asarray(table.num_floor)[rooms],
+        doors=jnp.asarray(table.doors)[rooms],
+        num_doors=jnp.asarray(table.num_doors)[rooms],
+    )
 
 
 def furnish(
     key: Key[Array, ""],
     table: Layouts,
-    rooms: Int[Array, ""],
+    ground: Ground,
     count: Int[Array, ""],
     movable: UInt8[Array, "objects"],
     door: UInt8[Array, "doors"],
 ) -> Level:
-    """Put the given doors and so many objects in all, doors included, into empty rooms, and the agent beside them."""
+    """Put the given doors and so many objects in all, doors included, on empty ground, and the agent beside them."""
     u = jax.random.uniform(key, (2 + movable.shape[0],))
-    floor = jnp.asarray(table.floor)[rooms]
-    num_floor = jnp.asarray(table.num_floor)[rooms]
-    agent = below(u[0], num_floor)
-    places = _places(u[2:], num_floor, agent, count - jnp.asarray(table.num_doors)[rooms])
-    where = jnp.where(places >= 0, floor[places], table.nowhere)
-    where = jnp.concatenate([where, jnp.asarray(table.doors)[rooms]])
-    cells = jnp.asarray(table.blank)[rooms].reshape(-1)
-    cells = cells.at[where].set(jnp.concatenate([movable, door]), mode="drop")
+    agent = below(u[0], ground.num_floor)
+    places = _places(u[2:], ground.num_floor, agent, count - ground.num_doors)
+    where = jnp.where(places >= 0, ground.floor[places], table.nowhere)
+    where = jnp.concatenate([where, ground.doors])
+    cells = ground.cells.at[where].set(jnp.concatenate([movable, door]), mode="drop")
     return Level(
         cells=cells.reshape(table.shape),
-        position=jnp.stack(jnp.divmod(floor[agent], table.shape[1])).astype(jnp.int8),
+        position=jnp.stack(jnp.divmod(ground.floor[agent], table.shape[1])).astype(jnp.int8),
         direction=below(u[1], 4).astype(jnp.int8),
         carrying=as_cell(NOTHING),
-        rooms=rooms.astype(jnp.int8),
+        rooms=ground.rooms.astype(jnp.int8),
+    )
+
+
+# Mazes: junctions lie two cells apart, and the cells between them are passages or walls. A random walk that steps back
+# when it is stuck visits every junction, which makes long corridors; then some of the walls are taken away.
+
+MAZE_DOORS: Final = 3
+"""Most doors of a maze."""
+MAZE_SPACING: Final = 4
+"""Junctions for each movable object, at the least: objects stand in the way."""
+
+
+def _maybe_maze(
+    key: Key[Array, ""], share: float, table: Layouts, ground: Ground, count: Int[Array, ""]
+) -> tuple[Ground, Int[Array, ""]]:
+    """A maze of the same size instead of the rooms, with a chance; and how many objects it gets."""
+    key_chance, key_maze = jax.random.split(key)
+    maze = maze_ground(key_maze, table, ground.rooms)
+    fewer = jnp.minimum(count, maze.num_doors + jnp.minimum(maze.num_floor // MAZE_SPACING, table.most_movable))
+    chosen = jax.random.uniform(key_chance) < share
+    places = max(len(maze.floor), len(ground.floor))
+    maze, ground = (
+        one.replace(floor=jnp.pad(one.floor, (0, places - len(one.floor)), constant_values=table.nowhere))
+        for one in (maze, ground)
+    )
+    return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), (maze, fewer), (ground, count))
+
+
+def maze_ground(key: Key[Array, ""], table: Layouts, rooms: Int[Array, ""]) -> Ground:
+    """A maze as large as a level of so many rooms. All of it is connected, but for doors."""
+    sizes = np.array([size_of(n) if n in ROOM_GRID else (1, 1) for n in range(INDEXED)])
+    rows, cols = table.shape
+    height, width = (jnp.asarray(sizes // 2)[rooms, axis] for axis in range(2))
+    down, across = rows // 2, cols // 2
+    key_walk, key_gaps, key_doors = jax.random.split(key, 3)
+    right, below_ = _corridors(key_walk, height, width, down, across)
+    row, col = np.divmod(np.arange(down * across), across)
+    exists = jnp.asarray((row < height) & (col < width))
+    u = jax.random.uniform(key_gaps, (2, down * across))
+    gaps = jnp.square(jax.random.uniform(jax.random.fold_in(key_gaps, 1)))
+    right |= (u[0] < gaps) & exists & (col + 1 < width)
+    below_ |= (u[1] < gaps) & exists & (row + 1 < height)
+
+    def interleave(one: Bool[Array, "a b"], other: Bool[Array, "a b"], axis: int) -> Bool[Array, "c d"]:
+        shape = [side * (2 if i == axis else 1) for i, side in enumerate(one.shape)]
+        return jnp.stack([one, other], axis + 1).reshape(shape)
+
+    junction, beside, beneath = (x.reshape(down, across) for x in (exists, right, below_))
+    is_floor = interleave(interleave(junction, beside, 1), interleave(beneath, jnp.zeros_like(beneath), 1), 0)
+    is_floor = jnp.pad(is_floor, ((1, rows - 1 - 2 * down), (1, cols - 1 - 2 * across)))
+    inside = (np.arange(rows)[:, None] < 2 * height + 1) & (np.arange(cols)[None] < 2 * width + 1)
+    cells = jnp.where(is_floor, FLOOR_CELL, jnp.where(inside, WALL_CELL, OUTSIDE_CELL)).astype(jnp.uint8)
+    # Doors: some of the passages, in random order.
+    places = np.concatenate([(2 * row + 1) * cols + 2 * col + 2, (2 * row + 2) * cols + 2 * col + 1])
+    u = jax.random.uniform(key_doors, (1 + len(places),))
+    slots = table.doors.shape[1]
+    num_doors = jnp.minimum(below(u[0], MAZE_DOORS + 1), slots)
+    score, order = jax.lax.top_k(jnp.where(jnp.concatenate([right, below_]), u[1:], -1.0), slots)
+    is_door = (np.arange(slots) < num_doors) & (score >= 0)
+    number = np.arange(down * across)
+    return Ground(
+        rooms=jnp.int32(FREE_FORM),
+        cells=cells.reshape(-1),
+        floor=jnp.asarray((2 * (number // width) + 1) * cols + 2 * (number % width) + 1, jnp.int32),
+        num_floor=(height * width).astype(jnp.int32),
+        doors=jnp.where(is_door, jnp.asarray(places, jnp.int32)[order], table.nowhere),
+        num_doors=jnp.sum(is_door, dtype=jnp.int32),
+    )
+
+
+def _corridors(
+    key: Key[Array, ""], height: Int[Array, ""], width: Int[Array, ""], down: int, across: int
+) -> tuple[Bool[Array, "junctions"], Bool[Array, "junctions"]]:
+    """Which junctions are joined to the one on their right, and to the one below: a tree over height x width of them,
+    in a grid of down x across."""
+    junctions = np.arange(down * across)
+    steps = jnp.asarray([-across, 1, across, -1])
+
+    def walk(state: Any, u: Float32[Array, ""]) -> tuple[Any, None]:
+        at, seen, came_from, right, below_ = state
+        row, col = jnp.divmod(at, across)
+        within = jnp.stack([row > 0, col + 1 < width, row + 1 < height, col > 0])
+        can = within & ~seen[jnp.clip(at + steps, 0, len(junctions) - 1)]
+        moves = jnp.any(can)
+        way = jnp.minimum(pick(u, can), 3)
+        to = jnp.where(moves, at + steps[way], came_from[at])
+        here, there = moves & (junctions == at), moves & (junctions == to)
+        return (
+            to,
+            seen | there,
+            jnp.where(there, at, came_from),
+            right | (here & (way == 1)) | (there & (way == 3)),
+            below_ | (here & (way == 2)) | (there & (way == 0)),
+        ), None
+
+    key_start, key_walk = jax.random.split(key)
+    first = below(jax.random.uniform(key_start), height * width)
+    start = first // width * across + first % width
+    nothing = jnp.zeros(len(junctions), bool)
+    state = (start, nothing | (junctions == start), jnp.full(len(junctions), start), nothing, nothing)
+    draws = jax.random.uniform(key_walk, (2 * len(junctions),))
+    (_, _, _, right, below_), _ = jax.lax.scan(walk, state, draws)
+    return right, below_
+
+
+def _maybe_trap(
+    key: Key[Array, ""],
+    config: MinigridConfig,
+    ground: Ground,
+    movable: UInt8[Array, "objects"],
+    door: UInt8[Array, "doors"],
+    count: Int[Array, ""],
+) -> tuple[UInt8[Array, "objects"], UInt8[Array, "doors"], Int[Array, ""]]:
+    """With a chance, one of the doors is locked and one of the objects is its key."""
+    u = jax.random.uniform(key, (3,))
+    chosen = (u[0] < config.traps) & (ground.num_doors > 0)
+    colours = np.array([COLOURS.index(colour) for colour in config.colours], np.uint8)
+    colour = jnp.asarray(colours)[below(u[1], len(colours))]
+    is_door = chosen & (np.arange(door.shape[0]) == below(u[2], ground.num_doors))
+    is_key = chosen & (np.arange(movable.shape[0]) == 0)
+    return (
+        jnp.where(is_key, cell(KEY, 0) + colour, movable),
+        jnp.where(is_door, cell(DOOR_LOCKED, 0) + colour, door),
+        jnp.where(chosen, jnp.maximum(count, ground.num_doors + 1), count),
     )
 
 
@@ -223,7 +390,7 @@ def level_sampler_for(config: MinigridConfig, minimal: bool = False) -> Callable
         # The places behind those that will be used are not shuffled: what is demanded must stay among them.
         movable = _shuffle(u[2:split, 1], movable, jnp.minimum(count, most) - jnp.asarray(table.num_doors)[rooms])
         door = _shuffle(u[split:, 1], door, jnp.asarray(table.num_doors)[rooms])
-        return furnish(key_place, table, rooms, jnp.minimum(count, most), movable, door)
+        return furnish(key_place, table, rooms_ground(table, rooms), jnp.minimum(count, most), movable, door)
 
     return sample
 

@@ -11,11 +11,15 @@ import jax
 import numpy as np
 
 from atlas.config import Config, PairingConfig, TaskConfig
-from atlas.domains.minigrid.grid import count_objects
+from atlas.domains.minigrid import babyai
+from atlas.domains.minigrid.alphabet import DOOR_STATES, DOOR_TYPE, PROPOSITIONS
+from atlas.domains.minigrid.grid import DOOR_LOCKED, KEY, count_objects
+from atlas.domains.minigrid.sample import NUM_COLOURS
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.prove import BUDGET
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import Collection, Recipe
+from atlas.evaluation.sets import Collection, Recipe, one_kind
+from atlas.settings import to_plain
 from atlas.tasks.packed import count_states
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED
@@ -71,6 +75,40 @@ def _tags_with_band(problems: Problem) -> list[tuple[str, ...]]:
     return [(*tags, f"objects-{band}") for tags, band in zip(_tags(problems), bands, strict=True)]
 
 
+DEV_KINDS: Final = ("maze", "nine-rooms", "trap", "long")
+"""What *dev* has of harder problems than training draws by default."""
+DEV: Final = Config(
+    domain=MinigridConfig(rooms=(2, 4, 6, 9), walls=0.3, traps=0.4),
+    tasks=TaskConfig(max_length=8),
+    pairing=PairingConfig(how="level"),
+)
+_ABOUT_LOCKED: Final = np.array(
+    [
+        any(thing.type == DOOR_TYPE and thing.state == DOOR_STATES.index("locked") for thing in about.objects)
+        for about in PROPOSITIONS
+    ]
+)
+
+
+def _dev_kinds(batch: Problem) -> Sequence[int]:
+    """The place in DEV_KINDS; -1 for problems of no such kind."""
+    cells, rooms = np.asarray(batch.level.cells), np.asarray(batch.level.rooms)
+    lengths = np.argmax(np.asarray(batch.task.outcome)[:, 0] == ACCEPTED, axis=1)
+    guard = np.asarray(batch.task.guard)
+    wants_lock = ((guard > 0) & _ABOUT_LOCKED[np.maximum(guard - 1, 0)]).reshape(len(rooms), -1).any(1)
+    has = {kind: (cells[..., None] == kind * 8 + np.arange(NUM_COLOURS)).any((1, 2)) for kind in (DOOR_LOCKED, KEY)}
+    is_trap = wants_lock & (has[DOOR_LOCKED] & has[KEY]).any(1)
+    usual = (rooms != 0) & (rooms != 9)
+    some = (lengths >= 2) & (lengths <= 5)
+    kinds = [(rooms == 0) & some, (rooms == 9) & some, usual & some & is_trap, usual & (lengths > 5)]
+    return np.select(kinds, range(len(kinds)), -1).tolist()
+
+
+def _dev_tags(problems: Problem) -> list[tuple[str, ...]]:
+    kinds = (DEV_KINDS[kind] for kind in _dev_kinds(problems))
+    return [(kind, *tags) for kind, tags in zip(kinds, _tags(problems), strict=True)]
+
+
 def _recipe(
     name: str,
     about: str,
@@ -88,13 +126,13 @@ def _recipe(
             domain=MinigridConfig(rooms=ROOMS), tasks=TaskConfig(sampler=tasks), pairing=PairingConfig(how="level")
         ),
         count=count,
-        kind_of=_cells if balanced else lambda batch: [0] * len(batch.level.rooms),
-        kinds=len(ROOMS) * len(BAND_NAMES) * len(LENGTHS) if balanced else 1,
-        tags=_tags_with_band if balanced else _tags,
         provenance={
             "pairing": "level", "tasks": tasks, "rooms": list(ROOMS), "balanced": balanced, "budget": BUDGET,
         },
         fingerprint=fingerprint,
+        kind_of=_cells if balanced else one_kind,
+        kinds=len(ROOMS) * len(BAND_NAMES) * len(LENGTHS) if balanced else 1,
+        tags=_tags_with_band if balanced else _tags,
         retired=retired or {},
     )  # fmt: skip
 
@@ -126,5 +164,27 @@ SETS: Final = (
     _recipe(
         "validation", "sequential problems, five for each number of rooms, band of objects and length", "sequential",
         300, True, "048be214f91254fa685e1e5cb19c168add151cac9270157cee3be3515f6b23c1",
+    ),
+    Recipe(
+        name="dev",
+        about="mazes, nine rooms, doors that must stay locked, long tasks: to choose settings on",
+        config=DEV,
+        count=300,
+        kind_of=_dev_kinds,
+        kinds=len(DEV_KINDS),
+        tags=_dev_tags,
+        provenance={"domain": to_plain(DEV.domain), "tasks": to_plain(DEV.tasks), "pairing": "level", "budget": BUDGET},
+        fingerprint="4a96fa6c4036f3717bff0ace20dd623e5b99044eea8a56f7754001f7b88606cd",
+    ),
+    Recipe(
+        name="babyai",
+        about="missions of BabyAI, 25 of each of 16 levels (the extra `babyai` builds it)",
+        config=Config(domain=MinigridConfig()),
+        count=25 * len(babyai.LEVELS),
+        provenance={"levels": list(babyai.LEVELS), "budget": BUDGET},
+        fingerprint="2b47d54ab2e16fab3d023111bc61ca0622c3fb76172e778dd22f672bcc6b93e5",
+        kinds=len(babyai.LEVELS),
+        source=babyai.Missions,
+        report=babyai.report,
     ),
 )  # fmt: skip

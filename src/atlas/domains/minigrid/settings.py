@@ -49,10 +49,24 @@ class MinigridConfig(DomainSettings):
     """Types of sampled movable objects."""
     door_states: tuple[DoorState, ...] = ("closed", "locked", "open")
     """States of sampled doors."""
+    room_weights: tuple[float, ...] = setting((), at_least=0.0)
+    """How often each of `rooms` is drawn, in the same order; none: all alike."""
+    walls: float = setting(0.0, at_least=0.0, at_most=1.0)
+    """Share of levels that are mazes of the same sizes, with few or many gaps, instead of rooms. Levels made for a task
+    and minimal ones keep their rooms."""
+    traps: float = setting(0.0, at_least=0.0, at_most=1.0)
+    """Share of levels in which a door is certain to be locked and to have a key: what a task wants of the locked door
+    is lost once it is unlocked."""
     step_limit: int = setting(STEP_LIMIT, at_least=1)
     """Steps after which an episode is cut."""
 
     def check(self) -> None:
+        weights = self.room_weights
+        needed = f"as many as there are domain.rooms ({len(self.rooms)}), not all 0"
+        fits = not weights or (len(weights) == len(self.rooms) and any(weights))
+        require(fits, self.key("room_weights"), weights, needed)
+        can_trap = "locked" in self.door_states and "key" in self.types
+        require(not self.traps or can_trap, self.key("traps"), self.traps, "locked doors and keys are needed for it")
         for name in ("rooms", "colours", "types", "door_states"):
             chosen = getattr(self, name)
             require(len(chosen) > 0, self.key(name), chosen, "at least one")

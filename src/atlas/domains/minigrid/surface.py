@@ -8,21 +8,20 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool
 
-from atlas.domains.minigrid import dynamics, grid, text
+from atlas.domains.minigrid import dynamics, grid, paint, text
 from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
+from atlas.domains.minigrid.paint import DIRECTIONS
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.errors import LevelTextError
 from atlas.programs import Program
-from atlas.types import Problem, unpack_pair
+from atlas.types import Brush, Problem, unpack_pair
 
 if TYPE_CHECKING:
     from rich.text import Text as TerminalText
 
-    from atlas.domains.minigrid.solver.prove import Solution
+    from atlas.proofs import Solution
     from atlas.show.canvas import Drawing, Sign, Symbol
-
-DIRECTIONS = ("up", "right", "down", "left")
 
 
 class MinigridSurface:
@@ -30,6 +29,7 @@ class MinigridSurface:
 
     level_type = Level
     level_keys = ("level", "carrying")
+    carries = True
 
     def parse_level(self, texts: Mapping[str, str]) -> Level:
         """A drawing, and perhaps what is carried."""
@@ -59,7 +59,7 @@ class MinigridSurface:
         under = cells[np.arange(len(cells)), row, column]
         held = (carried == grid.NOTHING) | np.isin(carried, [c for c in text.CELL_TEXT if c >> 3 in grid.MOVABLE])
         return (
-            np.isin(cells, list(text.CELL_TEXT)).all((1, 2))
+            _CAN_BE[cells].all((1, 2))
             & inside
             & ((under == grid.FLOOR_CELL) | np.isin(under >> 3, grid.DOOR_OPEN))
             & (facing >= 0)
@@ -67,6 +67,11 @@ class MinigridSurface:
             & held
             & np.isin(np.asarray(levels.rooms), [grid.FREE_FORM, *grid.ROOM_GRID])
         )
+
+    def things(self, level: Level) -> list[str]:
+        """`red ball`, `locked blue door`, …: the objects and doors, and what is carried."""
+        codes = [*np.asarray(level.cells).flatten().tolist(), int(level.carrying)]
+        return [_thing(code) for code in codes if code // 8 in grid.MOVABLE + grid.DOORS]
 
     def describe(self, level: Level) -> dict[str, Any]:
         rows, cols = text.natural_cells(level).shape
@@ -152,6 +157,34 @@ class MinigridSurface:
             **held,
         }
 
+    def view_tiles(self, view: np.ndarray) -> dict[str, Any]:
+        """The agent at the bottom centre, looking up; its own cell shows what it carries."""
+        rows, columns = view.shape
+        at = [rows - 1, columns // 2]
+        cells = view.flatten().tolist()
+        carried = cells[at[0] * columns + at[1]]
+        cells[at[0] * columns + at[1]] = grid.FLOOR_CELL
+        held = {} if carried == grid.NOTHING else {"held": carried, "holding": text.object_phrase(carried)}
+        return {"cols": columns, "cells": cells, "at": at, "to": grid.UP, "lit": [], **held}
+
+    def brushes(self) -> list[Brush]:
+        return [brush for brush, _ in paint.BRUSHES.values()]
+
+    def paint(self, level: Level, brush: str, row: int, column: int) -> Level:
+        return paint.paint(level, brush, row, column)
+
+    def move(self, level: Level, source: tuple[int, int], target: tuple[int, int]) -> Level:
+        return paint.move(level, source, target)
+
+    def resize(self, level: Level, rows: int, columns: int) -> Level:
+        return paint.resize(level, rows, columns)
+
+    def templates(self) -> dict[str, Level]:
+        return paint.templates()
+
+    def example(self) -> dict[str, str]:
+        return paint.EXAMPLE
+
     def terminal(self, level: Level) -> "TerminalText":
         from atlas.domains.minigrid.draw import level_text
 
@@ -180,7 +213,8 @@ class MinigridSurface:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
         from atlas.domains.minigrid.solver.relaxed import relaxed
 
-        return partial(relaxed, locks=max(len(grid.door_places(rooms)) for rooms in settings.rooms))
+        locks = max(len(grid.door_places(rooms)) for rooms in settings.rooms)
+        return partial(relaxed, locks=locks, free_form=settings.walls > 0)
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         from atlas.domains.minigrid.solver.relaxed import relaxed_many
@@ -198,6 +232,8 @@ class MinigridSurface:
         return [f"out of reach, whatever is unlocked: {', '.join(lost)}"] if lost else []
 
 
+_CAN_BE = np.isin(np.arange(256), list(text.CELL_TEXT))
+"""By byte, whether it is a cell: looking up is quicker than comparing."""
 _view = Program("minigrid view", lambda: dynamics.view)
 
 

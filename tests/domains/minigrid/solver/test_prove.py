@@ -14,9 +14,10 @@ from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, VOCABULARY
 from atlas.domains.minigrid.grid import ACTIONS, Level
 from atlas.domains.minigrid.sample import possible
-from atlas.domains.minigrid.solver.prove import Solution, accepted, solve_many
+from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.domains.minigrid.text import parse_level
 from atlas.errors import AtlasError
+from atlas.proofs import Solution, accepted
 from atlas.tasks.machine import ACCEPT, REJECT, Task, flat_task
 from atlas.tasks.sample import formalism
 from atlas.types import Problem

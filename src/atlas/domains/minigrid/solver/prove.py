@@ -6,63 +6,21 @@ search. What is neither within the budget is *unknown*. Nothing depends on the c
 """
 
 import functools
-import multiprocessing
-import os
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from collections.abc import Callable, Sequence
+from typing import Final
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import Array
-from jaxtyping import Bool, Int, Int32
-
-from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import ProductState, read_scene
 from atlas.domains.minigrid.solver.bounds import LOST, AbstractProduct, lower_bound, why_unsolvable
 from atlas.domains.minigrid.solver.search import PORTFOLIO, SHORTENING, GuardRegions, Search, exhaust
 from atlas.errors import AtlasError
-from atlas.problems import stack
-from atlas.programs import Program
+from atlas.proofs import LOST_AT_ONCE, TRIVIAL, Solution, decide_many
 from atlas.settings import STEP_LIMIT
-from atlas.tasks.machine import Task, natural_size
-from atlas.tasks.packed import RewardMachines, unpack
+from atlas.tasks.packed import unpack
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, REJECTED
-from atlas.world import World, WorldState
 
-Verdict = Literal["solvable", "unsolvable", "unknown"]
 BUDGET: Final = 1500
 """Nodes that are searched before giving up: about a second."""
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What is known about a problem."""
-
-    verdict: Verdict
-    reason: str
-    """A sentence: what the plan comes to, what is impossible, or what was tried."""
-    plan: tuple[int, ...] | None = None
-    """Actions that solve it."""
-    lower_bound: int | None = None
-    """No plan is shorter than this; None if it was not asked for or there is no plan."""
-    trivial: bool = False
-    """The first label alone completes the task."""
-
-    @property
-    def plan_length(self) -> int | None:
-        """Steps of the plan."""
-        return None if self.plan is None else len(self.plan)
-
-
-MANY: Final = 200
-"""From so many problems on, other processes are worth their start."""
-PIECE: Final = 16
-"""Problems that are handed to another process at a time."""
 
 
 def solve_many(
@@ -78,35 +36,10 @@ def solve_many(
 
     `budget`: nodes that are searched before giving up; `polish`: nodes that are searched for a shorter plan once there
     is one; `bound`: give a lower bound on the steps; `progress` is called with how many of how many are done.
-
-    More than one worker starts other Python processes, so a script must call it under `if __name__ == "__main__"`; 0
-    takes one a core if the problems are many.
+    `workers` as in `decide_many`.
     """
-    workers = workers or ((os.cpu_count() or 1) if len(problems) >= MANY else 1)
     decide = functools.partial(propose, step_limit=step_limit, budget=budget, polish=polish, bound=bound)
-    found: list[Solution] = []
-
-    def collect(solutions: Iterable[Solution]) -> None:
-        for solution in solutions:
-            found.append(solution)
-            progress(len(found), len(problems))
-
-    if workers == 1:
-        collect(map(decide, problems))
-    else:
-        plain = [
-            Problem.unchecked(level=jax.tree.map(np.asarray, problem.level), task=unpack(problem.task))
-            for problem in problems
-        ]
-        # A process that is forked from one in which JAX runs may hang, so they are started afresh.
-        with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-            collect(pool.map(decide, plain, chunksize=PIECE))
-    rows = [row for row, solution in enumerate(found) if solution.plan]
-    verdicts = accepted([problems[row] for row in rows], [found[row].plan or () for row in rows], step_limit)
-    for row in np.array(rows, int)[~verdicts]:
-        sentence = "a plan was found that the world does not accept: please report this problem"
-        found[row] = Solution("unknown", sentence)
-    return found
+    return decide_many(decide, problems, step_limit, workers, progress)
 
 
 def propose(
@@ -123,9 +56,9 @@ def propose(
     start = ProductState(agent, direction, 0)
     start = start._replace(u=GuardRegions(scene, task).advance(start))
     if task.outcomes[start.u] == ACCEPTED:
-        return Solution("solvable", "trivial: the first label alone completes the task", (), 0, trivial=True)
+        return TRIVIAL
     if task.outcomes[start.u] == REJECTED:
-        return Solution("unsolvable", "the first label already leads to rejection")
+        return LOST_AT_ONCE
     product = AbstractProduct(scene, task, start)
     if product.distance(start.u, scene) >= LOST:
         return Solution("unsolvable", why_unsolvable(product))
@@ -178,48 +111,3 @@ def _shorten(product: AbstractProduct, start: ProductState, plan: list[int], bud
                 break
             plan = shorter
     return plan
-
-
-# Replaying plans in the world: the compiled dynamics, the real labels, the task as it was given
-
-CHUNK: Final = 256
-"""Plans that are replayed side by side."""
-
-
-def accepted(problems: Sequence[Problem], plans: Sequence[Sequence[int]], step_limit: int) -> np.ndarray:
-    """`bool[problems]`: whether each plan ends, at the latest at the step limit, with its task accepted."""
-    verdicts = np.zeros(len(plans), bool)
-    groups: dict[Any, list[int]] = {}
-    for row, problem in enumerate(problems):
-        size = natural_size(problem.task) if isinstance(problem.task, Task) else problem.task.size
-        groups.setdefault("flat" if size.machines == 1 else size, []).append(row)
-    for members in map(np.array, groups.values()):
-        batch = stack([problems[row] for row in members])
-        lengths = np.array([len(plans[row]) for row in members], np.int32)
-        actions = np.zeros((len(members), step_limit), np.int32)
-        for place, row in enumerate(members):
-            actions[place, : lengths[place]] = plans[row][:step_limit]
-        everything = jax.tree.map(np.asarray, (batch, actions, lengths))
-        for start in range(0, len(members), CHUNK):
-            some = np.arange(start, min(start + CHUNK, len(members)))
-            padded = np.resize(some, CHUNK if len(members) > 1 else 1)
-            ended = _replay(step_limit)(*jax.tree.map(lambda leaf, rows=padded: leaf[rows], everything))
-            verdicts[members[some]] = np.asarray(ended)[: len(some)]
-    return verdicts
-
-
-@functools.cache
-def _replay(step_limit: int) -> Any:
-    world = World(Minigrid(MinigridConfig()), RewardMachines(), step_limit)
-
-    def is_accepted(problem: Problem, actions: Int32[Array, "steps"], length: Int[Array, ""]) -> Bool[Array, ""]:
-        """Follow one plan to its end or to the end of the episode."""
-
-        def act(moment: tuple[WorldState, Array, Array]) -> tuple[WorldState, Array, Array]:
-            after, step = world.step(problem, moment[0], actions[moment[0].time])
-            return after, step.done, step.accepted
-
-        start = (world.reset(problem), jnp.bool_(False), jnp.bool_(False))
-        return jax.lax.while_loop(lambda moment: ~moment[1] & (moment[0].time < length), act, start)[2]
-
-    return Program(f"replay {step_limit}", lambda: jax.vmap(is_accepted))

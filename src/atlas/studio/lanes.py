@@ -1,0 +1,198 @@
+"""Workers and the messages that wait for them: one process a lane, started again if it dies or takes too long."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import struct
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from atlas.studio.messages import MESSAGES, Lane, Message, Studio
+from atlas.studio.worker import as_frame
+
+COMMAND: Final = (sys.executable, "-m", "atlas.studio.worker")
+MOST_WAITING: Final = 200
+"""Messages of one lane: a gallery asks for many pictures at once."""
+STARTING: Final = 120.0
+"""Seconds that a worker may take to start."""
+GRACE: Final = 2.0
+"""Seconds after which a worker that was asked to cancel something is ended."""
+CANCELLED: Final = {"error": {"sentence": "cancelled", "cancelled": True}}
+
+Reply = dict[str, Any]
+"""`{"reply": …}` or `{"error": {"sentence": …}}`."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A message on its way."""
+
+    name: str
+    body: dict[str, Any]
+    page: str
+    """Which page sent it."""
+    reply: "asyncio.Future[Reply]"
+    tries: int = 0
+
+    @property
+    def message(self) -> Message:
+        return MESSAGES[self.name]
+
+
+class LostError(Exception):
+    """A worker that ended."""
+
+
+@dataclass(eq=False)
+class Worker:
+    """One process, which answers one message at a time."""
+
+    studio: Studio
+    command: Sequence[str] = COMMAND
+    process: "asyncio.subprocess.Process | None" = None
+    waiting: deque[Job] = field(default_factory=deque)
+    now: Job | None = None
+    """The one that is being answered."""
+    starts: int = 0
+    """How often it was started."""
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _loop: "asyncio.Task[None] | None" = None
+
+    def add(self, job: Job) -> None:
+        """Put a message at the end of the queue; those that it makes pointless are cancelled."""
+        if job.message.newest:
+            self.cancel(job.page, job.name)
+        if len(self.waiting) >= MOST_WAITING:
+            job.reply.set_result({"error": {"sentence": "too much is being asked at once: try again later"}})
+            return
+        self.waiting.append(job)
+        if self._loop is None:
+            self._loop = asyncio.create_task(self._run())
+        self._wake.set()
+
+    def cancel(self, page: str, name: str) -> int:
+        """Cancel the messages of a page that have a name, and tell how many there were."""
+        gone = [job for job in self.waiting if (job.page, job.name) == (page, name)]
+        for job in gone:
+            self.waiting.remove(job)
+            _settle(job, CANCELLED)
+        if self.now is None or (self.now.page, self.now.name) != (page, name) or self.now.reply.done():
+            return len(gone)
+        job = self.now
+        _settle(job, CANCELLED)
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, signal.SIGUSR1)
+            asyncio.get_running_loop().call_later(GRACE, self._end_if_still, job)
+        return len(gone) + 1
+
+    def _end_if_still(self, job: Job) -> None:
+        if self.now is job:
+            self._kill()
+
+    def _kill(self) -> None:
+        if self.process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+
+    async def _end(self) -> None:
+        self._kill()
+        if self.process is not None:
+            await self.process.wait()
+
+    async def _run(self) -> None:
+        while True:
+            await self._wake.wait()
+            while self.waiting:
+                self.now = job = self.waiting.popleft()
+                if not job.reply.done():
+                    await self._answer(job)
+                self.now = None
+            self._wake.clear()
+
+    async def _answer(self, job: Job) -> None:
+        job.tries += 1
+        try:
+            await self._start()
+            found = await asyncio.wait_for(
+                self._ask({"message": job.name, "body": job.body}), timeout=job.message.seconds
+            )
+            _settle(job, found)
+        except TimeoutError:
+            await self._end()
+            sentence = f"this took longer than {job.message.seconds:g} seconds and was stopped"
+            _settle(job, {"error": {"sentence": sentence}})
+        except LostError:
+            if job.tries == 1 and not job.message.writes and not job.reply.done():
+                self.waiting.appendleft(job)
+            else:
+                sentence = "the process that worked on this was lost; a new one is being started: try again"
+                _settle(job, {"error": {"sentence": sentence}})
+
+    async def _start(self) -> None:
+        """Start the process, unless it runs."""
+        if self.process is not None and self.process.returncode is None:
+            return
+        pipe = asyncio.subprocess.PIPE
+        self.process = await asyncio.create_subprocess_exec(*self.command, stdin=pipe, stdout=pipe)
+        self.starts += 1
+        try:
+            ready = await asyncio.wait_for(self._ask(asdict(self.studio)), STARTING)
+        except TimeoutError:
+            await self._end()
+            raise LostError from None
+        if "ready" not in ready:
+            await self._end()
+            raise LostError
+
+    async def _ask(self, content: Any) -> Reply:
+        process = self.process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(as_frame(content))
+            await process.stdin.drain()
+            (length,) = struct.unpack(">I", await process.stdout.readexactly(4))
+            found: Reply = json.loads(await process.stdout.readexactly(length))
+            return found
+        except (asyncio.IncompleteReadError, ConnectionError):
+            await process.wait()
+            raise LostError from None
+
+    async def close(self) -> None:
+        """End the process; what waits for it is cancelled."""
+        if self._loop is not None:
+            self._loop.cancel()
+        for job in (*self.waiting, *([self.now] if self.now else [])):
+            _settle(job, CANCELLED)
+        await self._end()
+
+
+def _settle(job: Job, reply: Reply) -> None:
+    if not job.reply.done():
+        job.reply.set_result(reply)
+
+
+class Lanes:
+    """All workers of a studio."""
+
+    def __init__(self, studio: Studio, command: Sequence[str] = COMMAND) -> None:
+        self.workers: dict[Lane, Worker] = {lane: Worker(studio, command) for lane in ("desk", "lab")}
+
+    async def ask(self, name: str, body: dict[str, Any], page: str = "") -> Reply:
+        """The answer to a message."""
+        job = Job(name, body, page, asyncio.get_running_loop().create_future())
+        self.workers[job.message.lane].add(job)
+        return await job.reply
+
+    def cancel(self, page: str, name: str) -> int:
+        return self.workers[MESSAGES[name].lane].cancel(page, name)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(worker.close() for worker in self.workers.values()))

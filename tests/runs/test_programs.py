@@ -1,0 +1,45 @@
+"""Programs that are kept between processes."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+from atlas import programs
+from atlas.programs import Program
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    settings: Any = jax.config
+    names = [f"jax_{name}" for name in ("compilation_cache_dir", "persistent_cache_min_compile_time_secs")]
+    names.append("jax_persistent_cache_min_entry_size_bytes")
+    before = {name: getattr(settings, name) for name in names}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(programs, "_kept", False)
+    settings.update("jax_compilation_cache_dir", None)
+    reset_cache()
+    programs.keep_programs()
+    yield
+    for name, value in before.items():
+        settings.update(name, value)
+    reset_cache()
+
+
+def sorted_prefix() -> Callable[..., Any]:
+    return lambda x, k: (jnp.sort(x)[k], jnp.cumsum(x).at[k].set(3)[k[::-1]])
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_program_that_jax_has_in_its_own_cache_is_kept_whole() -> None:
+    x, k = np.arange(2000.0)[::-1].copy(), np.arange(7)
+    np.asarray(jax.jit(sorted_prefix())(x, k)[0])  # as a version of ATLAS before this one would have left it
+    for _ in range(2):  # made, then read from its file
+        jax.clear_caches()
+        prefix, _ = Program("sorted prefix", sorted_prefix)(x, k)
+        assert np.asarray(prefix).tolist() == list(range(7))
