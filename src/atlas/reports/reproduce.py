@@ -326,7 +326,8 @@ def hierarchy(material: Material) -> Drawing:
     """A sampled task of machines that call each other."""
     from atlas.api import sample
 
-    return Drawing(picture=_portrait(sample(1, tasks="hierarchical", seed=2)[0]))
+    drawn = sample(32, tasks="hierarchical", seed=2)  # some have a single machine
+    return Drawing(picture=_portrait(max(drawn, key=lambda problem: len(problem.task.machines))))
 
 
 def before_and_after(source: tuple[str, tuple[str, ...]]) -> Callable[[Material], Drawing]:
