@@ -199,6 +199,23 @@ def test_the_machine_is_edited_as_a_graph(page):
     assert sorted(formulas) == ["", "carrying_key_red", "front_ball_purple"]
 
 
+def test_another_world_is_drawn_and_played(page):
+    page.locator("#world").select_option("letterworld")
+    expect(page.locator("#task-text")).to_have_value(re.compile("^visit h"))
+    verdict(page, "solvable")
+    page.get_by_role("button", name="letter: letter a").click()
+    page.mouse.click(*cell(page, 0, 0))
+    expect(page.locator("#level-text textarea")).to_have_value(re.compile("^a a"))
+    page.locator("#task-text").fill("visit h")
+    verdict(page, "solvable")
+    page.get_by_role("tab", name="Play").click()
+    expect(page.locator("#play .act")).to_have_count(4)
+    expect(page.locator("#play .facts")).to_contain_text("u0", timeout=SLOW)
+    for key in ("ArrowUp", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(page.locator("#play .end")).to_have_text("Solved: the task is complete.", timeout=SLOW)
+
+
 def test_a_problem_is_played_to_acceptance(page):
     level_text(page, ROOM)
     page.locator("#task-text").fill("pick up the red key")

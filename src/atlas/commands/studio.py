@@ -8,6 +8,7 @@ from typing import Annotated
 
 import tyro
 
+from atlas.commands.inputs import DOMAIN
 from atlas.errors import AtlasError
 
 
@@ -21,6 +22,8 @@ class StudioArgs:
 
     file: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="FILE_OR_SET")] = None
     """A file or folder of problems, the name of a set (`hand`) or of one of its problems, or a run folder."""
+    domain: Annotated[str | None, DOMAIN] = None
+    """The world to begin in, if no file or set is given."""
     policy: str | None = None
     """A policy to watch: a run folder, one of its checkpoints or policies."""
     host: str = "127.0.0.1"
@@ -45,16 +48,19 @@ def studio_command(argv: list[str]) -> int:
 
     extra("uvicorn", "the studio", "studio")
     extra("starlette", "the studio", "studio")
+    from atlas.domains import known_domain
     from atlas.studio.messages import Studio
     from atlas.studio.server import bind, serve
 
+    if args.file is not None and args.domain is not None:
+        raise AtlasError(f"--domain is for a studio without a file: {args.file} says itself of which domain it is")
     root, given = _folder(args.file)
     if args.policy is not None and not args.policy.startswith("zoo:") and not Path(args.policy).exists():
         raise AtlasError(f"{args.policy} does not exist: a run folder, a checkpoint or a policy (npz) is needed")
     policy = args.policy
     if policy is not None and not policy.startswith("zoo:"):
         policy = str(Path(policy).resolve())
-    studio = Studio(str(root), given, policy, args.read_only)
+    studio = Studio(str(root), given, policy, args.read_only, known_domain(args.domain))
     with bind(args.host, args.port) as listening:
 
         def tell(url: str) -> None:

@@ -89,14 +89,13 @@ class Desk:
 
     def start(self, body: Body) -> Plain:
         """The domains, the problem to begin with, and what can be opened."""
-        found, where = self._first()
-        is_example = self.studio.given is None or self._given_run() is not None
-        words = surface_of(name_for(found)).example()["task"] if is_example else None
+        document, where = self._first()
+        problem = _problem(Body(document))
         return {
             "domains": {name: _domain_facts(name) for name in DOMAINS},
-            "problem": _document(found) | ({"task": words} if words else {}),
-            "level": _level_facts(found.level),
-            "task": self._task_facts(unpack(found.task), name_for(found)),
+            "problem": document,
+            "level": _level_facts(problem.level),
+            "task": self._task_facts(unpack(problem.task), name_for(problem)),
             "where": where,
             "run": self._given_run(),
             "sets": sorted(_built_sets()),
@@ -110,10 +109,10 @@ class Desk:
         given = self.studio.given
         return self._told(Path(given)) if given is not None and RunFolder(Path(given)).is_run() else None
 
-    def _first(self) -> tuple[NamedProblem, str | None]:
+    def _first(self) -> tuple[Plain, str | None]:
         """The problem to begin with, and the set that it belongs to."""
         if self.studio.given is None:
-            return _example(default_name()), None
+            return _example(self.studio.domain or default_name()), None
         if self._given_run() is not None:
             return _example(RunFolder(Path(self.studio.given)).config().domain.name), None
         path, name = locate(self.studio.given)
@@ -121,7 +120,7 @@ class Desk:
         where = next((given for given, place in known.items() if place == path), None) or self._told(path)
         problems = self._set(where)
         one = next((p for p in problems if p.name == name), problems[0])
-        return one, where if len(problems) > 1 else None
+        return _document(one), where if len(problems) > 1 else None
 
     # Levels
 
@@ -628,6 +627,7 @@ def _domain_facts(name: str) -> Plain:
     tasks, _ = formalism(Config().tasks, vocabulary, mask=domain.mask)
     keys, help_line = surface.keys
     return {
+        "example": _example(name),
         "sprite": sprite([name]),
         "keys": surface.level_keys,
         "brushes": [{"name": b.name, "group": b.group, "symbols": b.symbols} for b in surface.brushes()],
@@ -654,11 +654,12 @@ def _stratum(name: str) -> str | None:
     return measure if getattr(settings, measure, None) == tuple(values) else None
 
 
-def _example(name: str) -> NamedProblem:
-    """The problem that a domain shows itself with."""
-    entries = dict(surface_of(name).example())
-    task = parse_task(entries.pop("task"), vocabulary_of(name))
-    return NamedProblem(level=surface_of(name).parse_level(entries), task=task, about=About("untitled"))
+def _example(name: str) -> Plain:
+    """The problem that a domain shows itself with, in its own words."""
+    surface, entries = surface_of(name), dict(surface_of(name).example())
+    task = entries.pop("task")
+    level = surface.format_level(surface.parse_level(entries))
+    return {"domain": name, "level": level, "task": task, "name": "", "tags": [], "notes": ""}
 
 
 def _level_facts(level: Level) -> Plain:

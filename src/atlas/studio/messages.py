@@ -66,6 +66,8 @@ class Studio:
     policy: str | None = None
     """A run to watch."""
     read_only: bool = False
+    domain: str | None = None
+    """The domain to begin with, if nothing is given."""
 
 
 def parse_body(data: bytes) -> dict[str, Any]:

@@ -41,6 +41,9 @@ export class Editor {
     this.sizes = h("span", { className: "sizes dim" });
     this.rows = h("input", { type: "number", min: 1, max: 99, "aria-label": "Rows", onchange: () => this.resize() });
     this.columns = h("input", { type: "number", min: 1, max: 99, "aria-label": "Columns", onchange: () => this.resize() });
+    const worlds = Object.keys(this.studio.start.domains);
+    this.world = h("select", { id: "world", "aria-label": "World", hidden: worlds.length < 2, onchange: () => this.studio.load(this.studio.start.domains[this.world.value].example, null).catch((error) => this.fail(error)) },
+      worlds.map((name) => h("option", { value: name }, name)));
     this.templates = h("select", { "aria-label": "Start from a template", onchange: () => this.template() });
     this.size = h("select", { "aria-label": "Size of a random level" });
     this.texts = h("div", { className: "texts" });
@@ -52,6 +55,7 @@ export class Editor {
       h("p", { id: "board-help", className: "hidden" }, "Arrow keys move over the cells, Enter paints, M picks up and puts down what is there."),
       this.said,
       h("div", { className: "row" },
+        this.world,
         h("label", { className: "size" }, "Size ", this.rows, " × ", this.columns),
         this.templates,
         h("span", { className: "joined" }, h("button", { id: "random-level", onclick: () => this.random() }, "Random level"), this.size),
@@ -65,6 +69,7 @@ export class Editor {
   /** Take over a domain: its brushes, templates and the keys of its text. */
   domain(facts) {
     this.domainFacts = facts;
+    this.world.value = this.studio.document.domain;
     this.names = new Map(facts.brushes.filter((brush) => brush.symbols.length === 1).map((brush) => [brush.symbols[0], brush.name]));
     this.groups = [...new Set(facts.brushes.map((brush) => brush.group))];
     this.chosen ??= new Map();

@@ -46,6 +46,7 @@ export class Player {
     });
     this.scenes = add ? [...this.scenes.slice(0, film.first), ...made] : made;
     this.ending = film.ending;
+    this.holds = this.scenes.some((scene) => scene.holding);
     this.actions = film.actions;
     this.slider.max = this.scenes.length - 1;
     this.go(add ? this.scenes.length - 1 : 0);
@@ -66,7 +67,7 @@ export class Player {
     this.slider.value = this.now;
     this.slider.setAttribute("aria-valuetext", `step ${this.now}: ${scene.did}`);
     this.told.textContent = `${this.now}/${this.scenes.length - 1} · ${scene.did}`;
-    const rows = [["label", scene.label.join(" · ") || "nothing"], ["task", scene.state], ["holding", scene.holding ?? "nothing"], ["return", scene.total.toFixed(2).replace(/\.?0+$/, "") || "0"]];
+    const rows = [["label", scene.label.join(" · ") || "nothing"], ["task", scene.state], ...(this.holds || scene.holding ? [["holding", scene.holding ?? "nothing"]] : []), ["return", scene.total.toFixed(2).replace(/\.?0+$/, "") || "0"]];
     this.facts.replaceChildren(...rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
     this.think(scene);
     const over = this.ending && this.now === this.scenes.length - 1;

@@ -87,8 +87,13 @@ class Studio {
 
   /** Take over another document; `where` is the set that it belongs to. */
   async load(problem, where = undefined) {
-    const told = problem.task === null ? null : await ask("task", { domain: problem.domain, level: problem.level, mode: "value", value: problem.task });
-    const facts = await ask("level", { domain: problem.domain, level: problem.level });
+    const { domain, level } = problem;
+    const done = this.working("Opening …");
+    let told, facts;
+    try {
+      told = problem.task === null ? null : await ask("task", { domain, level, mode: "value", value: problem.task });
+      facts = await ask("level", { domain, level });
+    } finally { done(); }
     if (where !== undefined) this.where = where;
     this.document = { ...problem, task: told ? asTask(problem.task, told) : { mode: "english", text: "", value: null } };
     this.taskIsMissing = !told;
