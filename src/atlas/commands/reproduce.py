@@ -13,6 +13,7 @@ from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
     from atlas.reports.reproduce import Drawing, Figure, Scale
+    from atlas.runs.sweep import Job
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def _make(args: ReproduceArgs, figures: "dict[str, Figure]", scale: "Scale", fol
         name: jobs_for(figure, scale, folder, _sets(figure, scale, folder, args, tell))
         for name, figure in figures.items()
     }
-    every, failed = joined(plans.values()), []
+    every = joined(plans.values())
+    failed: list[Job] = []
     if every and args.train:
         title = figures[args.figure].where if args.figure in figures else "all figures"
         done = sum(job.status() == "done" for job in every)
@@ -122,7 +124,8 @@ def _make(args: ReproduceArgs, figures: "dict[str, Figure]", scale: "Scale", fol
             failed = Local(args.parallel, args.retries, tell).run(every)
         finally:
             signal.signal(signal.SIGTERM, before)
-    made, left = [], []
+    made: list[dict[str, Any]] = []
+    left: list[str] = []
     for name, figure in figures.items():
         files: list[Path] = []
         captions: list[str] = []
