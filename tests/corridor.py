@@ -21,6 +21,7 @@ from rich.text import Text as TerminalText
 from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
 from atlas.domains import DOMAINS, DomainRow
 from atlas.errors import LevelTextError
+from atlas.pictured import Pictured
 from atlas.presets import Preset
 from atlas.settings import DomainSettings, setting
 from atlas.show.canvas import Circle, Drawing, Rectangle, Shape, Sign, Symbol, Text
@@ -32,7 +33,6 @@ from atlas.ued import ACCELConfig, BufferConfig, EditConfig
 from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
 
 LETTERS = "wxyz"
-"""No `a`: it is an article."""
 WALL = len(LETTERS)
 SIGHT = 1
 """How far the agent sees to either side."""
@@ -48,6 +48,7 @@ VOCABULARY = Vocabulary(
     implies=np.eye(len(LETTERS), dtype=bool),
     excludes=~np.eye(len(LETTERS), dtype=bool),
     ids={f"at_{letter}": i for i, letter in enumerate(LETTERS)},
+    verbs={"go to {}": "stand on {}"},
 )
 
 
@@ -63,7 +64,7 @@ class CorridorConfig(DomainSettings):
     """Steps after which an episode is cut."""
 
 
-class Level(Struct):
+class Level(Struct, Pictured):
     """A corridor at the start of an episode; also its state in the middle of one."""
 
     domain: ClassVar[str] = "corridor"

@@ -43,7 +43,7 @@ def test_the_example_fits_on_a_page():
 @pytest.mark.slow
 def test_ppo_learns():
     solved = runpy.run_path(str(EXAMPLES / "ppo.py"))["main"](updates=60)
-    assert solved[-5:].mean() > solved[:5].mean() + 0.2, solved
+    assert solved[-5:].mean() > solved[:5].mean() + 0.4, solved
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ Problems: `load`, `load_level`, `load_task`, `save`, `sample`, `edit`, `solve`, 
 Tasks: `english`, `ltlf`, `explain`, `follow`.
 An environment for your own agent: `make`, with the wrappers `AutoReset` and `ProblemSampler`; `import atlas.gym` for
 Gymnasium.
-Experiments: `configure`, `train`, `resume`, `load_policy`, `evaluate`, `report`.
+Experiments: `configure`, `train`, `resume`, `load_policy`, `evaluate`, `report`. Plans as data: `load_demos`.
 To bring your own teacher, score, edit, domain or preset: docs/plugins.md, and `atlas.testing` to check it.
 """
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # what is listed below, for tools that do not run the code; a
     from atlas.experiments import resume as resume
     from atlas.experiments import train as train
     from atlas.runs.checkpoints import load_policy as load_policy
+    from atlas.runs.demos import load_demos as load_demos
     from atlas.runs.problem_files import load as load
     from atlas.runs.problem_files import load_level as load_level
     from atlas.runs.problem_files import load_task as load_task
@@ -64,14 +65,16 @@ _PUBLIC: dict[str, str] = {
 __all__ = list(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # else every name would seem to be there
 
-        return version("atlas-ued")
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'atlas' has no attribute '{name}'")
-    return getattr(importlib.import_module(_PUBLIC[name]), name)
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("atlas-ued")
+        if name not in _PUBLIC:
+            raise AttributeError(f"module 'atlas' has no attribute '{name}'")
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -71,6 +71,7 @@ class State(Struct):
     previous: Int32[Array, ""]
 
 
+Action = Int[Array, ""] | int
 Info = dict[str, Any]
 Stepped = tuple[Observation, Any, Float32[Array, ""], Bool[Array, ""], Info]
 """Observation, state, reward, done and info."""
@@ -166,7 +167,7 @@ class Environment:
         state = State(world=self.world.reset(problem), previous=jnp.int32(self.num_actions))
         return self.observe(state, problem), state
 
-    def step(self, key: Key[Array, ""], state: State, action: Int[Array, ""], problem: Problem) -> Stepped:
+    def step(self, key: Key[Array, ""], state: State, action: Action, problem: Problem) -> Stepped:
         """One action. `info` tells whether the task was `accepted`, or the step limit cut the episode (`truncated`)."""
         self._require_arrays(problem)
         if not isinstance(action, jax.core.Tracer):
@@ -190,7 +191,7 @@ class Environment:
             previous=state.previous,
         )
 
-    def require_own(self, problem: Problem) -> None:
+    def require_own(self, problem: Any) -> None:
         """Fail with a sentence unless it is a problem, or a batch of them, of this domain."""
         if not hasattr(problem, "level") or not hasattr(problem, "task"):
             raise AtlasError(f"a problem is needed (a task in a level), not {type(problem).__name__}")
@@ -226,7 +227,7 @@ class AutoReset(_Wrapper):
         """The start of an episode."""
         return self.env.reset(key, problem)
 
-    def step(self, key: Key[Array, ""], state: State, action: Int[Array, ""], problem: Problem) -> Stepped:
+    def step(self, key: Key[Array, ""], state: State, action: Action, problem: Problem) -> Stepped:
         """One action, and a new start if it was the last one."""
         key_step, key_reset = jax.random.split(key)
         seen, after, reward, done, info = self.env.step(key_step, state, action, problem)
@@ -264,9 +265,7 @@ class ProblemSampler(_Wrapper):
         seen, state = self.env.reset(key_reset, problem)
         return seen, Playing(state=state, problem=problem, number=number)
 
-    def step(
-        self, key: Key[Array, ""], state: Playing, action: Int[Array, ""], problems: Problem | None = None
-    ) -> Stepped:
+    def step(self, key: Key[Array, ""], state: Playing, action: Action, problems: Problem | None = None) -> Stepped:
         """One action, and the start of the next problem if it was the last one."""
         key_step, key_reset = jax.random.split(key)
         seen, after, reward, done, info = self.env.step(key_step, state.state, action, state.problem)

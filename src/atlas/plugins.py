@@ -62,6 +62,11 @@ def names(kind: str) -> list[str]:
     return list(dict.fromkeys([*_given[kind], *installed(kind)]))
 
 
+def in_use(kind: str) -> bool:
+    """Whether a member from outside was asked for in this process; nothing is looked for."""
+    return bool(_given[kind]) or any(one == kind and value is not None for (one, _), value in _loaded.items())
+
+
 def give(kind: str, name: str, value: Any, own: Mapping[str, Any]) -> None:
     """Add a member by value, for as long as the process lives; one of the same name that was given before goes."""
     if name in own:

@@ -49,7 +49,7 @@ class Program:
         self._ready: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        if not _kept or plugins.names("domains"):  # the code of other packages is not part of the name
+        if not _kept or plugins.in_use("domains"):  # the code of other packages is not part of the name
             return self.jitted(*arguments)
         leaves, tree = jax.tree.flatten(arguments)
         shapes = tuple((np.shape(leaf), str(jax.dtypes.result_type(leaf))) for leaf in leaves)

@@ -13,10 +13,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Key, UInt32
+from jaxtyping import Key
 
 from atlas.domains import domain_of, settings_class, surface_of, vocabulary_of
 from atlas.environment import make
+from atlas.pictured import Pictured
 from atlas.problems import require_edits
 from atlas.tasks.packed import sound
 from atlas.types import (
@@ -56,7 +57,7 @@ def toy_supply(plan: Plan) -> Supply:
     return Supply(sample=sample, edit=edit, partial=nothing, plan=plan)
 
 
-def is_trivial(number: UInt32[Array, "batch"]) -> Bool[Array, "batch"]:
+def is_trivial(number: Any) -> Any:
     """Of these problems every fifth is trivial."""
     return number % 5 == 0
 
@@ -281,17 +282,16 @@ def known_before(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndar
     return slots, best, np.where(new, 0, table_attempts[slots]), np.where(new, 0, table_solves[slots])
 
 
-Judge = Callable[[dict[str, np.ndarray], Any, Proposal], Outcome]
+Judge = Callable[[dict[str, Any], Any, Proposal], Outcome]
 
 
 def judge_with(score: ScoreFn) -> Judge:
     """`judge(played, trivial, proposal)`: what a teacher is told, by this score."""
 
-    def judge(played: dict[str, np.ndarray], trivial: Any, offered: Proposal) -> Outcome:
+    def judge(played: dict[str, Any], trivial: Any, offered: Proposal) -> Outcome:
         one = Partial(level=jnp.uint8(0), task_state=jnp.int8(0), valid=jnp.array(False))
         partial = jax.tree.map(lambda x: jnp.broadcast_to(x, (BATCH,)), one)
-        arrays: dict[str, Any] = dict(played)
-        return assess(score, Played(**arrays), trivial, partial, offered)
+        return assess(score, Played(**played), trivial, partial, offered)
 
     return jax.jit(judge)
 
@@ -398,6 +398,7 @@ def contracts_are_kept(visit: Visit) -> None:
     assert settings.step_limit >= 1
     kind: Any = visit.surface.level_type
     assert kind.domain == visit.name, "levels say another domain"
+    assert issubclass(kind, Pictured), "levels do not show themselves in notebooks (atlas.pictured)"
 
 
 def the_vocabulary_is_whole(visit: Visit) -> None:

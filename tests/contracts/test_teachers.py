@@ -207,7 +207,7 @@ def echo(monkeypatch, tmp_path):
 def test_a_teacher_from_outside_is_a_settings_class_a_teacher_and_a_row(echo, tmp_path, capsys):
     folder, problems = tmp_path / "run", tmp_path / "problems.yaml"
     assert main(["train", str(echo), "--folder", str(folder), "--teacher.times", "1"]) == 0
-    assert main(["resume", str(folder), "--json"]) == 0
+    assert main(["resume", str(folder), "--run.time-limit", "1", "--run.total-steps", "65", "--json"]) == 0
     assert main(["sample", "-n", "2", "--rooms", "1", "--out", str(problems)]) == 0
     assert main(["eval", str(folder), "--problems", str(problems), "--attempts", "2"]) == 0
     assert main(["report", str(folder), "--out", str(tmp_path / "report.html")]) == 0

@@ -59,7 +59,7 @@ class _Game:
     ) -> None:
         if preset is None and problem is None:
             preset = next(iter(find(DOMAINS[domain].presets)))
-        self.env: Environment = make(domain, preset, label=label, **changes)
+        self.env: Environment = make(domain, preset, **changes)
         self.label, self.solution = label, solution
         self.given: list[Problem] | None = None
         if problem is not None:
@@ -68,7 +68,7 @@ class _Game:
             if not self.given:
                 raise AtlasError("there are no problems to play")
             for one in self.given:
-                self.env.fit(one)
+                self.env.require_own(one)
 
     @cached_property
     def pool(self) -> Problem | None:
@@ -178,6 +178,7 @@ class AtlasEnv(gymnasium.Env[dict[str, Any], Any]):
         super().reset(seed=seed)
         chosen = (options or {}).get("problem")
         if chosen is not None:
+            self.game.env.require_own(chosen)
             problem = self.game.env.fit(chosen, self.game.example)
         elif self.game.pool is not None and self.game.given is not None:
             number = int(self.np_random.integers(len(self.game.given)))

@@ -7,6 +7,7 @@ from jax import Array
 from jaxtyping import Int8, UInt8
 
 from atlas.domains.letterworld.settings import SIZE
+from atlas.pictured import Pictured
 from atlas.struct import Struct
 
 EMPTY: Final = 0
@@ -17,7 +18,7 @@ MOVES: Final = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)], np.int8)
 """(row, column) change of each action."""
 
 
-class Level(Struct):
+class Level(Struct, Pictured):
     """A map and where the agent starts."""
 
     domain: ClassVar[str] = "letterworld"
