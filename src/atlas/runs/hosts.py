@@ -175,7 +175,8 @@ def join(hosts: Hosts) -> Team:
     if hosts.devices is not None:
         settings.update("jax_num_cpu_devices", hosts.devices)
     elif not hosts.several and settings.jax_num_cpu_devices < 0 and CPU_DEVICES not in os.environ.get("XLA_FLAGS", ""):
-        settings.update("jax_num_cpu_devices", cores())
+        with suppress(RuntimeError):  # JAX has started already, in a process that did other things before
+            settings.update("jax_num_cpu_devices", cores())
     if not hosts.several:
         return Team()
     settings.update("jax_enable_preemption_service", False)  # signals are the run's business
