@@ -29,14 +29,15 @@ ALLOWED: dict[str, set[str]] = {
     "documents": {"errors"},
     "settings": {"errors", "documents", "domains"},  # a section finds its class by name in the table of domains
     "types": {"errors", "pictured", "struct", "vocabulary"},
-    "domains": {"plugins", "settings", "types", "vocabulary"},  # the table
+    "domains": {"errors", "plugins", "settings", "types", "vocabulary"},  # the table
     "config": PLAIN | {"domains", "ued"},
     "presets": PLAIN | {"config", "documents", "domains"},
     "tasks": BASE | {"canvas"},
     "domain": BASE | {"presets", "ued", "domains"},  # the half of a domain that training needs
     "surface": BASE
-    | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation", "programs"},
+    | {"domain", "domains", "tasks", "world", "problems", "canvas", "documents", "evaluation", "programs", "proofs"},
     "programs": {"plugins", "runs", "struct"},
+    "proofs": BASE | {"domains", "problems", "programs", "runs", "show", "tasks", "world"},
     "world": BASE,
     "problems": BASE | {"domains", "tasks", "ued"},
     "ued": PLAIN | {"types", "struct"},
@@ -50,7 +51,20 @@ ALLOWED: dict[str, set[str]] = {
     "show": BASE | {"canvas", "domains", "programs", "runs", "student", "tasks", "words", "world"},
     "evaluation": BASE | {"build", "documents", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
 }
-FREE = {"__init__", "__main__", "api", "bench", "cli", "commands", "experiments", "gym", "reports", "runs", "testing"}
+FREE = {
+    "__init__",
+    "__main__",
+    "api",
+    "bench",
+    "cli",
+    "commands",
+    "experiments",
+    "gym",
+    "reports",
+    "runs",
+    "studio",
+    "testing",
+}
 """Parts that may import anything but one domain by name."""
 SURFACE = {"authors", "babyai", "draw", "sets", "solver", "surface"}
 """What people need of a domain; the rest of its folder is what training needs."""
@@ -87,6 +101,7 @@ def imported(path: Path) -> set[str]:
 FILES = sorted(ROOT.rglob("*.py"))
 JAXLESS = {
     "vocabulary", "errors", "pictured", "show/canvas", "domains/minigrid/alphabet",
+    "tasks/phrases", "tasks/lexicon", "tasks/commands",
     *(f"tasks/{name}" for name in ("machine", "automata", "english", "explain", "ltlf", "formats", "check", "draw")),
 }  # fmt: skip
 """What people do with tasks: modules that need no JAX, and import none that does."""
@@ -165,7 +180,7 @@ atlas.evaluation.held_out.obtain = lambda *_: ()  # else they would be proven he
 atlas.evaluation.held_out.Exam = lambda *_: None
 main(["train", "quick", "--folder", sys.argv[1], "--json"])
 """
-MOST = 60
+MOST = 63
 """Modules of ours that training loads before it compiles."""
 
 
