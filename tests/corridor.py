@@ -33,7 +33,6 @@ from atlas.ued import ACCELConfig, BufferConfig, EditConfig
 from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
 
 LETTERS = "wxyz"
-"""No `a`: it is an article."""
 WALL = len(LETTERS)
 SIGHT = 1
 """How far the agent sees to either side."""
@@ -49,6 +48,7 @@ VOCABULARY = Vocabulary(
     implies=np.eye(len(LETTERS), dtype=bool),
     excludes=~np.eye(len(LETTERS), dtype=bool),
     ids={f"at_{letter}": i for i, letter in enumerate(LETTERS)},
+    verbs={"go to {}": "stand on {}"},
 )
 
 

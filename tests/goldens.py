@@ -368,7 +368,7 @@ ENGLISH, LTLF = INPUTS["english"], INPUTS["ltlf"]
 
 # Help
 
-COMMANDS = "train resume sweep eval report watch sample show task trace play solve lint sets bench presets"
+COMMANDS = "train resume sweep eval report watch studio sample show task trace play solve lint sets bench presets"
 command("help/atlas", "--help", form="flags")
 command("help/nothing", "", form="flags")
 command("help/version", "--version")

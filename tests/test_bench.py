@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -194,3 +195,44 @@ def test_growth_is_told_by_what_was_measured() -> None:
     assert power.exponent == pytest.approx(1.5)
     assert power.plain()["points"][0] == {"size": 64.0, "milliseconds": 256.0}
     assert growth_figure([curve, power], "png").startswith(b"\x89PNG")
+
+
+def kept(path: Path, **medians: float) -> Path:
+    """A ledger with these rows, as `--json` prints it."""
+    units = {"step": "steps/s", "draw": "ms", "level": "bytes"}
+    rows = [{**asdict(STEP), "name": name, "unit": units[name], "median": value} for name, value in medians.items()]
+    machine = {"processor": f"the one of {path.stem}", "cores": 2, "load_before": 0.0}
+    path.write_text(json.dumps({"machine": machine, "quick": True, "parts": {"world": {"seconds": 1.0, "rows": rows}}}))
+    return path
+
+
+def test_two_ledgers_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = kept(tmp_path / "old.json", step=2.0, draw=3.0, level=252.0)
+    new = kept(tmp_path / "new.json", step=6.0, draw=2.0, level=252.0)
+    both = ["bench", "--ledger", str(new), "--against", str(old)]
+    assert main([*both, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["against"]
+    assert told["machine"]["processor"] == "the one of old"
+    assert [(row["name"], row["times"]) for row in told["rows"]] == [("step", 3.0), ("draw", 1.5), ("level", None)]
+    assert main([*both, "--markdown"]) == 0
+    said = capsys.readouterr().out
+    assert "| step | 2 steps/s | 6 steps/s | 3.00 |" in said
+    assert "| draw | 3 ms | 2 ms | 1.50 |" in said
+    assert main(both) == 0
+    assert "times as fast" in capsys.readouterr().out
+    assert main(["bench", "buffer", *both[1:]]) == 0
+    assert "the ledgers have no row in common" in capsys.readouterr().out
+
+
+def test_a_ledger_alone_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--ledger", str(kept(tmp_path / "one.json", step=6.0)), "--markdown"]) == 0
+    assert f"| {' | '.join(cells(STEP))} |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", "nonsense", '{"parts": {"world": {"rows": [{}]}}, "machine": {}}'])
+def test_what_is_no_ledger_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(content)
+    assert main(["bench", "--against", str(path)]) == 2
+    assert "other.json" in capsys.readouterr().err
+    assert main(["bench", "--against", str(tmp_path / "none.json")]) == 2

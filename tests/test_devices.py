@@ -5,12 +5,14 @@ import json
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import pytest
 
 from atlas.devices import ALONE
 from atlas.domains.minigrid.presets import PRESETS, TINY
+from atlas.runs import run as running
 from atlas.settings import ConfigError
 
 PROGRAM = Path(__file__).parent / "two_devices.py"
@@ -79,3 +81,23 @@ def test_one_device_is_left_alone():
     assert ALONE.gather(tree) is tree
     assert ALONE.mean(tree) is tree
     assert ALONE.shard_map(max, 0, 0) is max
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "devices"),
+    [("quick", 2, 2), ("quick", 3, 2), ("quick", 7, 4), ("quick", 64, 4), ("laptop-dr", 8, 2), ("tiny", 2, 1)],
+)
+def test_on_a_cpu_a_device_a_core_where_it_pays(name, cores, devices):
+    config = PRESETS[name].config
+    assert config.worthwhile_shards(cores) == devices
+    config.require_even(devices)
+
+
+@pytest.mark.parametrize(
+    ("here", "asked", "before", "devices"),
+    [(4, None, None, 4), (4, None, 2, 2), (2, None, 4, 2), (4, None, 3, 4), (4, 1, 2, 1), (1, None, 2, 1)],
+)
+def test_a_run_goes_on_on_as_many_devices_as_before(monkeypatch, here, asked, before, devices):
+    monkeypatch.setattr(running.jax, "local_devices", lambda: here * [types.SimpleNamespace(platform="cpu")])
+    monkeypatch.setattr(running, "mesh_of", lambda n: types.SimpleNamespace(size=n))
+    assert running._layout(asked, PRESETS["quick"].config, before).shards == devices

@@ -106,7 +106,23 @@ def test_a_resumed_run_does_not_compile_anew(tmp_path):
     checkpoints.finish()
     fit(fresh, config(), checkpoints.restore_latest(fresh.shapes)[1], stop=lambda: True)
     checkpoints.close()
-    assert fresh.compiled._cache_size() == 1
+    assert fresh.compiled.jitted._cache_size() == 1
+
+
+def test_compiling_beside_something_else_changes_nothing(whole):
+    ahead = Trainer(trainer().teacher, trainer().plan, SCORES["maxmc"], **toys.student())
+    ahead.compiled.start()
+    state = ahead.compiled_init(jax.random.key(0))
+    ahead.compiled.start()
+    jax.tree.map(np.testing.assert_array_equal, plain(fit(ahead, config(), state)), whole[0])
+    assert ahead.compiled.jitted._cache_size() == 0, "it was compiled once, ahead of the first call"
+
+
+def test_trouble_with_the_compiler_is_raised_where_the_step_is_called():
+    broken = Trainer(trainer().teacher, trainer().plan, None, **toys.student())
+    broken.compiled.start()
+    with pytest.raises(TypeError):
+        fit(broken, config(), start())
 
 
 @pytest.mark.parametrize("name", ["quick", "quick-plr", "quick-dr"])

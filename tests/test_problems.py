@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from atlas import problems as problem_edits
 from atlas.config import PairingConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import BALL, RED, cell
@@ -175,6 +176,31 @@ def children(**settings):
     edit = editor(EditConfig(least=LEAST, most=MOST, **settings), FULL, TASKS)
     run = jax.jit(jax.vmap(edit))
     return jax.device_get(run(jax.random.split(jax.random.key(9), PARENTS), *parents()))
+
+
+@pytest.mark.parametrize("size", [64, 100])
+def test_in_groups_every_child_gets_the_edit_it_drew(size):
+    """Toy edits of numbers; the last kind is drawn by nobody, a third of the children by none."""
+    edits = [
+        Edit(f"{n}", lambda x: True, lambda key, x, n=n: (x * 10 + n, jnp.full(3, n, jnp.int16))) for n in range(5)
+    ]
+    chosen = np.where(np.arange(size) % 3 == 0, NO_EDIT, np.random.default_rng(0).integers(0, 4, size)).astype(np.int32)
+    items, none = jnp.arange(size), jnp.full((size, 3), -1, jnp.int16)
+    keys = jax.random.split(jax.random.key(0), size)
+    found = jax.jit(lambda chosen: problem_edits._Groups.by(chosen, 5).apply(0, edits, keys, items, none))(chosen)
+    assert found[0].tolist() == [i if c == NO_EDIT else 10 * i + c for i, c in enumerate(chosen.tolist())]
+    assert found[1][:, 0].tolist() == chosen.tolist()
+
+
+def test_groups_change_nothing(monkeypatch):
+    """Against every edit computed for every child."""
+    few = jax.tree.map(lambda x: x[:96], parents())
+    keys = jax.random.split(jax.random.key(9), 96)
+    edit = editor(EditConfig(least=LEAST, most=MOST), FULL, TASKS)
+    grouped = jax.device_get(jax.jit(jax.vmap(edit))(keys, *few))
+    monkeypatch.setattr(problem_edits, "FEW", 1000)
+    edit = editor(EditConfig(least=LEAST, most=MOST), FULL, TASKS)
+    jax.tree.map(np.testing.assert_array_equal, grouped, jax.device_get(jax.jit(jax.vmap(edit))(keys, *few)))
 
 
 def counts(lineage) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""A domain that the package has never heard of goes through the ordinary commands: nothing else knows Minigrid."""
+"""Every domain goes through the ordinary commands, also one that the package has never heard of: nothing else knows
+Minigrid."""
 
 import json
 
@@ -7,30 +8,45 @@ import pytest
 import atlas
 import corridor
 from atlas.cli import main
+from atlas.domains import DOMAINS, domain_of, settings_class
 from atlas.runs.problem_files import load
 
+CASES = {
+    "minigrid": ("tiny", {"rooms_1", "rooms_2"}, "forward", "2 rooms"),
+    "letterworld": ("tiny-letters", {"letters_24"}, "up", "letters"),
+    "corridor": ("corridor-tiny", {"cells_5", "cells_7"}, "left", "7 cells"),
+}
+"""Its smallest preset, what held-out problems are told by, one of its actions, words on the page of a report."""
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A short training run in the corridor, stopped half way, resumed, evaluated and reported."""
-    folder = tmp_path_factory.mktemp("corridor")
+
+def test_no_domain_is_left_out():
+    assert set(DOMAINS) <= set(CASES)
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, tmp_path_factory):
+    """A domain, and the folder of a run in it."""
+    folder = tmp_path_factory.mktemp(request.param)
     with pytest.MonkeyPatch.context() as patch:
         corridor.register(patch)
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        yield folder / "run"
+        yield request.param, folder / "run"
 
 
 @pytest.fixture(scope="module")
-def trained(run):
-    assert main(["train", "corridor-tiny", "--folder", str(run), "--run.total-steps", "2048", "--json"]) == 0
+def trained(case):
+    """A short training run, stopped half way."""
+    name, run = case
+    assert main(["train", CASES[name][0], "--folder", str(run), "--run.total-steps", "2048", "--json"]) == 0
     return run
 
 
-def test_it_trains_and_is_examined_by_its_own_measure(trained):
+def test_it_trains_and_is_examined_by_its_own_measure(case, trained):
+    strata = CASES[case[0]][1]
     summary = json.loads((trained / "summary.json").read_text())
-    assert set(summary["after"]) == {"all", "cells_5", "cells_7"}
+    assert set(summary["after"]) - {"all"} == strata or len(strata) == 1
     names = {problem.name.rsplit("-", 1)[0] for problem in load(trained / "held_out.npz")}
-    assert "cells-5-length-1" in names
+    assert {f"{stratum.replace('_', '-')}-length-1" for stratum in strata} <= names
 
 
 def test_it_is_resumed(trained, capsys):
@@ -38,31 +54,47 @@ def test_it_is_resumed(trained, capsys):
     assert json.loads(capsys.readouterr().out)["iteration"] > 0
 
 
-def test_it_is_evaluated(trained, tmp_path):
+def test_it_is_evaluated(case, trained, tmp_path):
     held_out, out = str(trained / "held_out.npz"), tmp_path / "eval.json"
     assert main(["eval", str(trained), "--problems", held_out, "--attempts", "2", "--out", str(out)]) == 0
-    found = json.loads(out.read_text())
-    rows = found["runs"][0]["problems"]
-    assert {row["cells"] for row in rows} == {5, 7}
+    rows = json.loads(out.read_text())["runs"][0]["problems"]
+    assert {f"{key}_{row[key]}" for row in rows for key in ("rooms", "letters", "cells") if key in row} == CASES[
+        case[0]
+    ][1]
     assert all(row["plan_length"] >= 1 for row in rows)
 
 
-def test_it_is_watched(trained, capsys, tmp_path):
+def test_it_is_watched(case, trained, capsys, tmp_path):
     assert main(["watch", str(trained), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert set(told["moments"][0]["probabilities"]) == {"left", "right"}
-    assert main(["watch", str(trained)]) == 0
-    assert main(["watch", str(trained), "--film", str(tmp_path / "film.gif")]) == 0
+    assert CASES[case[0]][2] in told["moments"][0]["probabilities"]
+    assert main(["watch", str(trained), "--step-limit", "4"]) == 0
+    assert ("carrying" in capsys.readouterr().out) == (case[0] == "minigrid")
+    assert main(["watch", str(trained), "--step-limit", "4", "--film", str(tmp_path / "film.gif")]) == 0
 
 
-def test_it_is_reported(trained, capsys):
+def test_it_is_reported(case, trained):
     assert main(["report", str(trained), "--out", str(trained / "page.html")]) == 0
     page = (trained / "page.html").read_text()
-    assert "corridor" in page
-    assert "7 cells" in page
+    assert case[0] in page.lower()
+    assert CASES[case[0]][3] in page
 
 
-def test_its_problems_are_files_to_read_write_show_solve_and_lint(run, capsys, tmp_path):
+@pytest.mark.parametrize("name", CASES)
+def test_its_problems_are_drawn_shown_solved_and_edited(monkeypatch, tmp_path, name, capsys):
+    corridor.register(monkeypatch)
+    path = tmp_path / "problem.yaml"
+    assert main(["sample", "-n", "1", "--pairing", "level", "--domain", name, "--out", str(path)]) == 0
+    edit = domain_of(settings_class(name)()).edits[0].name
+    for command in (["show", "--json"], ["solve"], ["trace", "--actions", "1,1"], ["edit", "--kind", edit]):
+        assert main([command[0], str(path), *command[1:]]) == 0
+    assert main(["solve", "--sampled", "4", "--domain", name, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["unknown"] == 0.0
+    assert main(["sample", "--domain", name, "--rooms", "1", "-n", "1"]) == (0 if name == "minigrid" else 2)
+
+
+def test_its_problems_are_files_to_read_write_show_solve_and_lint(monkeypatch, capsys, tmp_path):
+    corridor.register(monkeypatch)
     path = tmp_path / "problem.yaml"
     path.write_text("domain: corridor\ncorridor: wxywx\nstart: '1'\ntask: stand on the y, then stand on the w\n")
     problem = atlas.load(path)[0]

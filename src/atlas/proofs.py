@@ -18,12 +18,12 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, UInt8
 
-from atlas.domains import domain_of, name_for, settings_class
+from atlas.domains import domain_of, name_for, settings_class, surface_for
 from atlas.problems import stack
 from atlas.programs import Program
 from atlas.struct import Struct
 from atlas.tasks.machine import Task, natural_size
-from atlas.tasks.packed import RewardMachines, unpack
+from atlas.tasks.packed import RewardMachines, roomy, unpack
 from atlas.types import Problem
 from atlas.world import World, WorldState
 
@@ -118,7 +118,8 @@ def accepted_after(problems: Sequence[Problem], plans: Sequence[Sequence[int]], 
         size = natural_size(problem.task) if isinstance(problem.task, Task) else problem.task.size
         groups.setdefault("flat" if size.machines == 1 else size, []).append(row)
     for members in map(np.array, groups.values()):
-        batch = stack([problems[row] for row in members])
+        chosen = [problems[row] for row in members]
+        batch = stack(chosen if len(chosen) > 1 else [_usual_size(chosen[0])])
         lengths = np.array([len(plans[row]) for row in members], np.int32)
         actions = np.zeros((len(members), step_limit), np.int32)
         for place, row in enumerate(members):
@@ -131,6 +132,11 @@ def accepted_after(problems: Sequence[Problem], plans: Sequence[Sequence[int]], 
             ended = replay(*jax.tree.map(lambda leaf, rows=padded: leaf[rows], everything))
             found[members[some]] = np.asarray(ended)[: len(some)]
     return found
+
+
+def _usual_size(problem: Problem) -> Problem:
+    """A problem of a size that most single ones have in common, so that one program replays them."""
+    return Problem.unchecked(level=surface_for(problem).pad(problem.level), task=roomy(problem.task))
 
 
 @functools.cache

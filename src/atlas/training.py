@@ -283,9 +283,10 @@ class Compiled:
 
     def start(self) -> None:
         """Begin to compile while the caller does something else: the compiler does not hold Python's lock."""
-        self._started = Future()
-        # Python waits for such a thread at its end: taken down under it, the compiler would crash.
-        Thread(target=self._compile, args=(self._started,), name="compiler").start()
+        if self._started is None:
+            self._started = Future()
+            # Python waits for such a thread at its end: taken down under it, the compiler would crash.
+            Thread(target=self._compile, args=(self._started,), name="compiler").start()
 
     def _compile(self, started: "Future[Any]") -> None:
         try:

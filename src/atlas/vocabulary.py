@@ -40,7 +40,9 @@ class Vocabulary:
     """Words that may stand before nouns, in groups of which a thing has one each, e.g. colours."""
     verbs: dict[str, str] = field(default_factory=dict)
     """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs,
-    with `&` between what holds at the same moment; `atlas.tasks.lexicon` has those that every domain gets."""
+    with `&` between what holds at the same moment (`use {} to open {}` -> `open {1} & pick up {0}`) and `stop` before
+    what must have held and holds no more. Every domain gets those of `atlas.tasks.lexicon.USUAL_VERBS` that lead to
+    one of its own: with `go to {}`, `pick up {}` or `put {} next to {}` among `commands` or `verbs` come dozens."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""
 

@@ -86,10 +86,8 @@ def test_a_task_in_words_is_played_on_the_keyboard(
         yield iter("q")
 
     monkeypatch.setattr("atlas.commands.episodes._raw_terminal", keys)
-    assert main(["play"]) == 2
-    assert "say what to do" in capsys.readouterr().err
     assert main(["play", "--task", "go to a red ball", "--rooms", "1"]) == 0
     out = capsys.readouterr().out
     assert "understood: Go to a red ball." in out
-    assert "▶ u0" in out
+    assert "go to a red ball" in out
     assert out.endswith("0 steps, return 0, task in u0\n")

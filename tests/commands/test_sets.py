@@ -25,7 +25,8 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert [(row["name"], row["problems"]) for row in found] == [
         ("hand", 150), ("cvar-sequential", 10_000), ("cvar-dag", 10_000), ("cvar-paper-dag", 10_000),
-        ("validation", 300)
+        ("validation", 300), ("dev", 300), ("babyai", 400), ("letters-sequences", 1000),
+        ("letters-reach-avoid", 1000), ("letters-parity", 1000),
     ]  # fmt: skip
     assert main(["sets", "list"]) == 0
     assert "validation" in capsys.readouterr().out

@@ -49,7 +49,11 @@ def test_prints_only_what_is_asked_for(capsys):
     assert set(yaml.safe_load(run(capsys, FETCH, "--yaml")[1])) == {"root", "transitions"}
     assert run(capsys, FETCH, "--dot")[1].startswith("digraph")
     assert run(capsys, FETCH, "--hoa")[1].startswith("HOA: v1")
-    assert run(capsys, FETCH, "--check")[:2] == (0, "nothing odd was found\n")
+    code, out, _ = run(capsys, FETCH, "--check")
+    assert code == 0
+    assert out.startswith("these traces satisfy it:\n  front_ball → next_key_red_door_locked\n")
+    assert "these do not:\n" in out
+    assert out.endswith("nothing odd was found\n")
 
 
 def test_json_is_for_machines(capsys):
@@ -98,7 +102,7 @@ def test_mistakes_are_sentences(capsys, argv, message):
 def test_warnings_are_told_and_errors_fail_the_check(capsys, tmp_path):
     code, out, _ = run(capsys, "F front_ball | G front_key", "--ltlf", "--check")
     assert code == 0
-    assert out.startswith("warning: ")
+    assert "\nwarning: " in out
     assert "not co-safe" in out
     odd = tmp_path / "odd.yaml"
     odd.write_text("transitions: {u0: {uA: front_ball, uR: front_ball_red}}")

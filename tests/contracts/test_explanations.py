@@ -12,7 +12,7 @@ from atlas.tasks.packed import unpack
 from atlas.tasks.sample import SAMPLERS
 from twins.drawn import drawn
 
-SENTENCES = {"sequential", "dag", "authors-dag"}
+SENTENCES = {"sequential", "reach-avoid", "dag", "authors-dag"}
 """Samplers whose tasks are all said in sentences; the others may need numbered steps."""
 
 

@@ -24,7 +24,7 @@ def test_a_level_is_drawn_and_proven(words: str) -> None:
 
 
 def test_what_no_level_affords_is_said_with_a_reason() -> None:
-    with pytest.raises(AtlasError, match="none of 64 levels that were drawn affords it.*there is no door"):
+    with pytest.raises(AtlasError, match=r"none of 64 levels that were drawn affords it.*there is no door"):
         ask("open a door", ONE_ROOM)
     with pytest.raises(AtlasError, match="its levels never have front_ball_red"):
         ask("go to a red ball", MinigridConfig(rooms=(1,), types=("key",)))

@@ -16,6 +16,7 @@ from atlas.domains.minigrid.grid import ACTIONS
 from atlas.domains.minigrid.solver.prove import solve_many
 from atlas.domains.minigrid.text import parse_level
 from atlas.errors import AtlasError
+from atlas.evaluation import play
 from atlas.evaluation.play import Evaluator, Turn, attempt
 from atlas.student.network import Observation, sample_action
 from atlas.tasks.machine import ACCEPT, flat_task, outcome
@@ -113,6 +114,22 @@ def test_same_seed_same_result_whatever_the_lanes() -> None:
     assert 0 < found[0].solved.mean() < 1
     another = attempt(*tiny(), small(), attempts=3, step_limit=LIMIT, seed=6, lanes=4)
     assert not np.array_equal(found[0].steps, another.steps)
+
+
+def test_same_result_whatever_the_number_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven problems three times: 21 attempts, which three queues share evenly and two do not."""
+    heard: list[tuple[int, int]] = []
+    monkeypatch.setattr(play, "LEAST_LANES", 2)
+    found = []
+    for cores in (1, 2, 3):
+        monkeypatch.setattr(play, "cores", lambda cores=cores: cores)
+        trials = Evaluator(small(), attempts=3, step_limit=LIMIT, seed=5, lanes=6)
+        found.append(trials.of_student(*tiny(), progress=lambda *now: heard.append(now)))
+    for other in found[1:]:
+        for name in ("solved", "timed_out", "steps", "place"):
+            assert np.array_equal(getattr(found[0], name), getattr(other, name)), name
+    assert heard[-1] == (21, 21)
+    assert all(0 <= done <= total == 21 for done, total in heard)
 
 
 def test_greedy_attempts_are_all_the_same() -> None:

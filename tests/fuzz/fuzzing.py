@@ -19,6 +19,7 @@ import tempfile
 import time
 import traceback
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -164,6 +165,36 @@ def _arguments(path: Path) -> None:
     assert code in (0, 1, 2), code
     assert "internal error" not in said, said
     assert is_printable(said), repr(said)
+
+
+@cache
+def _desk() -> tuple[Any, Path]:
+    """The desk of a studio, and its folder."""
+    from atlas.studio.desk import Desk
+    from atlas.studio.messages import Studio
+
+    root = Path(tempfile.mkdtemp(dir=os.environ["XDG_CACHE_HOME"])) / "studio"
+    root.mkdir()
+    return Desk(Studio(str(root))), root
+
+
+def _message(path: Path) -> None:
+    """What a page of the studio sends, to the process that answers at once: a name, and a body on the next line."""
+    from atlas.studio.messages import MESSAGES, parse_body
+
+    data = path.read_bytes()
+    first, _, rest = data.partition(b"\n")
+    known = [name for name, message in MESSAGES.items() if message.lane == "desk"]
+    name = first.decode(errors="replace").strip('"')
+    name = name if name in known else known[zlib.crc32(data) % len(known)]
+    body = parse_body(rest)
+    desk, root = _desk()
+    reply = desk.answer(name, body)
+    json.dumps(reply, allow_nan=False)
+    if name == "save":
+        assert (root / reply["path"]).resolve().is_relative_to(root.resolve()), reply
+        (root / reply["path"]).unlink()
+    assert [entry.name for entry in root.parent.iterdir()] == ["studio"]
 
 
 # Examples
@@ -322,6 +353,44 @@ def _command_lines() -> list[bytes]:
     ]  # fmt: skip
 
 
+def _message_examples() -> list[bytes]:
+    level = {
+        "domain": "minigrid",
+        "level": {"level": "##########\n##..kr..##\n##^...or##\n##########", "carrying": "blue key"},
+    }
+    problem = level | {"task": "pick up the red key", "name": "a", "tags": ["t"], "notes": "n"}
+    calls = {"m0": {"u0": {"uA": {"reward": 1.0, "edges": [{"call": "m1", "formula": ["front_ball"]}]}}},
+             "m1": {"u0": {"uA": "front_key"}}}  # fmt: skip
+    bodies: list[tuple[str, Any]] = [
+        ("level", level),
+        (
+            "paint",
+            level | {"strokes": [{"brush": "blue ball", "at": [1, 1]}, {"brush": "agent facing up", "at": [2, 2]}]},
+        ),
+        ("move", level | {"source": [1, 2], "target": [2, 2]}),
+        ("resize", level | {"rows": 5, "columns": 9}),
+        ("template", {"domain": "minigrid", "name": "two rooms"}),
+        ("task", {"mode": "english", "text": "pick up the red key, then go to a ball"}),
+        ("task", {"mode": "ltlf", "text": "F(front_ball & X F carrying_key)"}),
+        ("task", {"mode": "yaml", "text": "transitions:\n  u0: {u1: front_ball}\n  u1: {uA: front_key}\n"}),
+        ("task", {"mode": "value", "value": {"root": "m0", "transitions": calls}}),
+        ("text", problem),
+        ("read", {"text": "name: a\nlevel: |\n  ########\n  ##^.or##\n  ########\ntask: go to a ball\n"}),
+        ("play", {"problem": problem, "actions": [0, 1, 2, 3, 4, 5], "since": 3}),
+        ("folder", {"path": "."}),
+        ("open", {"where": "a.yaml", "name": "a"}),
+        ("picture", {"where": "a.yaml", "name": "a"}),
+        ("save", problem | {"path": "inside/a.yaml", "overwrite": True}),
+        ("run", {"run": "a"}),
+        ("lineage", {"run": "a", "name": "problem-1"}),
+    ]
+    for name, body in bodies:
+        with contextlib.suppress(AtlasError):
+            _desk()[0].answer(name, body)  # what is compiled is not part of what an input takes
+    (_desk()[1] / "inside" / "a.yaml").unlink()
+    return [f"{json.dumps(name)}\n{json.dumps(body)}".encode() for name, body in bodies]
+
+
 READERS: dict[str, Reader] = {
     "english": Reader(".txt", _from_text("atlas.tasks.english:english"), _english, 4, "words"),
     "ltlf": Reader(".ltlf", _from_text("atlas.tasks.ltlf:ltlf"), _ltlf, 4, "words"),
@@ -339,6 +408,7 @@ READERS: dict[str, Reader] = {
     "metrics": Reader(".jsonl", _metrics, _metric_files, 1, "json"),
     "evaluation": Reader(".json", _evaluation, _evaluations, 2, "json"),
     "arguments": Reader(".args", _arguments, _command_lines),
+    "message": Reader(".message", _message, _message_examples, 4, "json"),
 }
 examples = cache(lambda name: READERS[name].examples())
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure as Canvas
 
 from atlas.cli import main
 from atlas.presets import preset
+from atlas.reports import reproduce
 from atlas.reports.figures import Chart
 from atlas.reports.reference import REACHED, counterpart
 from atlas.reports.reproduce import (
@@ -25,6 +27,7 @@ from atlas.reports.reproduce import (
     describe,
     groups_of,
     jobs_for,
+    joined,
     unfinished,
 )
 from atlas.runs.sweep import Job
@@ -34,7 +37,7 @@ SEEDS = 2
 NAMES = (*PROBLEMS, "one", "two", "three", "four", "five")
 TIMES = (0, 40, 100)
 ALPHAS = (1, 10, 100)
-TWO_SEEDS = SCALES["quick"].__class__(**{**vars(SCALES["quick"]), "seeds": SEEDS})
+TWO_SEEDS = replace(SCALES["quick"], seeds=SEEDS)
 
 
 def rate(run: int, problem: int, time: int) -> float:
@@ -267,6 +270,38 @@ def test_what_is_missing_is_named_with_the_command_that_makes_it(tmp_path: Path,
     assert len(told) == 2
     assert main(["reproduce", "curriculum", "--no-train", "--folder", str(tmp_path)]) == 2
     assert "is half trained" in capsys.readouterr().err
+
+
+def test_runs_of_several_figures_are_made_once_with_all_their_evaluations(tmp_path: Path) -> None:
+    plans = [jobs_for(FIGURES[name], SCALES["quick"], tmp_path, {}) for name in ("core", "curriculum", "problems")]
+    runs = joined(plans)
+    assert [job.planned.experiment for job in runs] == list(FIGURES["core"].runs.values())
+    for job in runs:
+        assert [(one.name, one.over_time) for one in job.evaluations] == [
+            ("hand", True), ("cvar-sequential", False), ("hand", False),
+        ]  # fmt: skip
+
+
+def test_of_all_figures_those_are_drawn_that_can_be(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    some = {name: FIGURES[name] for name in ("overview", "conditioning", "edits", "scores")}
+    monkeypatch.setattr(reproduce, "FIGURES", some)
+    for name in ("conditioning", "edits"):
+        for job in joined([jobs_for(FIGURES[name], SCALES["quick"], tmp_path, {})]):
+            write(job)
+    assert main(["reproduce", "all", "--no-train", "--folder", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert "docs/architecture.md" in told.out
+    assert {file.stem for file in (tmp_path / "figures").iterdir()} == {"conditioning", "edits"}
+    assert "not drawn: scores, because" in told.err
+    assert "paper-plr-pvl-level-seed-0 was not trained: `atlas train" in told.err
+
+
+def test_runs_end_by_the_clock_or_by_env_steps(capsys: Any) -> None:
+    by_steps = config_at(replace(SCALES["quick"], steps=5000), "paper-plr").run
+    assert (by_steps.total_steps, by_steps.time_limit) == (5000, None)
+    assert config_at(SCALES["quick"], "paper-plr").run.time_limit == 2
+    assert main(["reproduce", "core", "--steps", "5000", "--minutes", "1"]) == 2
+    assert "--minutes and --steps cannot be given together" in capsys.readouterr().err
 
 
 def test_figures_and_tables_are_written(tmp_path: Path, capsys: Any) -> None:

@@ -26,7 +26,7 @@ from atlas.fit import NotANumber
 from atlas.runs import run as running
 from atlas.runs import snapshots
 from atlas.runs.checkpoints import Checkpoints, load_parameters
-from atlas.runs.folder import SNAPSHOTS, create
+from atlas.runs.folder import SNAPSHOTS, RunFolder, create
 from atlas.runs.metrics import JsonLines, read
 from atlas.runs.problem_files import load
 from atlas.runs.store import load_bulk, to_arrays
@@ -247,6 +247,12 @@ def content(path):
 def spoil(path):
     for victim in (path / "checkpoints").rglob("d/*"):
         victim.write_bytes(victim.read_bytes()[: victim.stat().st_size // 2])
+
+
+def test_a_run_says_on_how_many_devices_it_is(alone):
+    told = json.loads((alone / "devices.json").read_text())
+    assert told == {"devices": 1, "hosts": 1, "platform": "cpu"}
+    assert RunFolder(alone).devices() == 1
 
 
 def test_a_run_has_a_checkpoint_from_the_start(alone, tmp_path, monkeypatch):

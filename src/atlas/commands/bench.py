@@ -135,8 +135,9 @@ def _measured(args: Args, width: int) -> dict[str, Any]:
 
 def read_ledger(path: Path) -> dict[str, Any]:
     """What `atlas bench --json` printed."""
-    told = parse_json(read_text(path))
+    text = read_text(path)
     try:
+        told = parse_json(text)
         for part in told["parts"].values():
             for row in part["rows"]:
                 row["name"], row["unit"], float(row["median"])

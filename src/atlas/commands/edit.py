@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from atlas.commands.inputs import DOMAIN, subject
+from atlas.commands.outputs import require_file
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def edit_command(argv: list[str]) -> int:
     args = tyro.cli(EditArgs, args=argv, prog="atlas edit")
     if not args.kind:
         raise AtlasError("say what to change: --kind add_rooms, for instance; `atlas edit --help` lists the kinds")
+    require_file(args.png, ".png")
+    require_file(args.out, ".yaml", ".yml")
     from rich.console import Console
 
     from atlas.api import edit

@@ -37,9 +37,9 @@ class EvalArgs:
     policies: tyro.conf.Positional[tuple[Path, ...]]
     """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
     problems: str | None = None
-    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, in LetterWorld letters-sequences,
-    letters-reach-avoid, letters-parity, any file or folder that ATLAS reads, or SET:NAME. If not given, the first of
-    the domain that the policies were trained in: hand, or letters-sequences."""
+    """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, in LetterWorld
+    letters-sequences, letters-reach-avoid, letters-parity, any file or folder that ATLAS reads, or SET:NAME. If not
+    given, the first of the domain that the policies were trained in: hand, or letters-sequences."""
     attempts: int | None = None
     """Attempts at each problem; 20 (10 rank the problems for CVaR, 10 others are averaged), or 2 over time."""
     greedy: bool = False

@@ -24,7 +24,7 @@ class ReproduceArgs:
     """
 
     figure: tyro.conf.Positional[str | None] = None
-    """Its name; --list has them all."""
+    """Its name; --list has them; `all` makes one after the other."""
     list: bool = False
     """List the figures and tables: what each is, what it needs, how long it takes."""
     scale: Literal["quick", "laptop", "paper"] = "quick"
@@ -72,13 +72,14 @@ def reproduce_command(argv: list[str]) -> int:
         print(json.dumps(rows, indent=1, ensure_ascii=False)) if args.json else _print_list(rows, args.scale, scale)
         return 0
     if args.figure is None:
-        raise AtlasError(f"name a figure or table: {', '.join(FIGURES)} (--list tells more)")
-    figure = find_figure(args.figure)
-    if figure.draw is None:
-        print(json.dumps({"figure": args.figure, "files": []}) if args.json else f"{figure.where}: {figure.about}")
-        return 0
+        raise AtlasError(f"name a figure or table: {', '.join(FIGURES)}, or all (--list tells more)")
+    figures = FIGURES if args.figure == "all" else {args.figure: find_figure(args.figure)}
     _check_problems(args)
-    return _make(args, figure, scale, args.folder or Path("runs") / "reproduce" / args.scale)
+    folder = args.folder or Path("runs") / "reproduce" / args.scale
+    made = _make(args, figures, scale, folder)
+    if args.json:
+        print(json.dumps(made if args.figure == "all" else made[0], indent=1, ensure_ascii=False))
+    return 0
 
 
 def _check_problems(args: ReproduceArgs) -> None:
@@ -90,43 +91,56 @@ def _check_problems(args: ReproduceArgs) -> None:
         choose_problem(f"{HAND}:{name}")
 
 
-def _make(args: ReproduceArgs, figure: "Figure", scale: "Scale", folder: Path) -> int:
-    from atlas.reports.reproduce import PROBLEMS, Material, groups_of, jobs_for, unfinished
+def _make(args: ReproduceArgs, figures: "dict[str, Figure]", scale: "Scale", folder: Path) -> list[dict[str, Any]]:
+    """Train and evaluate what is missing, then draw: the files of each figure, with their captions.
+
+    What can be drawn is drawn, whatever else is missing or failed.
+    """
+    from atlas.reports.reproduce import PROBLEMS, Material, groups_of, jobs_for, joined, unfinished
     from atlas.runs.sweep import Local, on_slurm
 
     def tell(sentence: str) -> None:
         if not args.json:
             print(sentence, flush=True)
 
-    jobs = jobs_for(figure, scale, folder, _sets(figure, scale, folder, args, tell))
-    every = list(dict.fromkeys(job for some in jobs.values() for job in some))
-    if not args.train and (missing := list(unfinished(every))):
-        raise AtlasError("; ".join(missing))
+    plans = {
+        name: jobs_for(figure, scale, folder, _sets(figure, scale, folder, args, tell))
+        for name, figure in figures.items()
+    }
+    every, failed = joined(plans.values()), []
     if every and args.train:
+        title = figures[args.figure].where if args.figure in figures else "all figures"
         done = sum(job.status() == "done" for job in every)
-        tell(f"{figure.where}: {len(every)} runs in {folder}, {done} of them done")
+        tell(f"{title}: {len(every)} runs in {folder}, {done} of them done")
     if args.slurm is not None:
         numbers = on_slurm(every, folder, args.parallel, _slurm_settings(args.slurm))
         tell(f"handed to SLURM: {', '.join(numbers) or 'nothing, all is done'}")
-        return 0
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        failed = Local(args.parallel, args.retries, tell).run(every)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    if failed:
-        told = "; ".join(f"{job.folder.name} ({job.complaint()}; more in {job.log})" for job in failed)
-        raise AtlasError(f"not drawn, because runs failed: {told}")
-    assert figure.draw is not None
-    drawing = figure.draw(Material(groups_of(jobs), args.problems or PROBLEMS, args.scale))
-    files = _write(str(args.figure), drawing, folder / "figures")
-    captions = [chart.caption for chart in drawing.charts]
-    if args.json:
-        told_files: dict[str, Any] = {"figure": args.figure, "files": list(map(str, files)), "captions": captions}
-        print(json.dumps(told_files, indent=1, ensure_ascii=False))
-    else:
-        print("\n".join([*dict.fromkeys(captions), *(f"written to {file}" for file in files)]))
-    return 0
+        return [{"figure": name, "files": [], "captions": []} for name in figures]
+    if args.train:
+        before = signal.signal(signal.SIGTERM, _interrupt)
+        try:
+            failed = Local(args.parallel, args.retries, tell).run(every)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+    made, left = [], []
+    for name, figure in figures.items():
+        files: list[Path] = []
+        captions: list[str] = []
+        if any(job.status() != "done" for some in plans[name].values() for job in some):
+            left.append(name)
+            continue
+        if figure.draw is None:
+            tell(f"{figure.where}: {figure.about}")
+        else:
+            drawing = figure.draw(Material(groups_of(plans[name]), args.problems or PROBLEMS, args.scale))
+            files = _write(name, drawing, folder / "figures")
+            captions = list(dict.fromkeys(chart.caption for chart in drawing.charts))
+            tell("\n".join([*captions, *(f"written to {file}" for file in files)]))
+        made.append({"figure": name, "files": list(map(str, files)), "captions": captions})
+    if left:
+        why = [f"{job.folder.name} failed ({job.complaint()}; more in {job.log})" for job in failed]
+        raise AtlasError("\n".join([f"not drawn: {', '.join(left)}, because", *(why or unfinished(every))]))
+    return made
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -37,6 +37,8 @@ class Args:
     """Whose words and propositions: minigrid (if not given) or letterworld; a problem file says so itself."""
     ltlf: bool = False
     """Read the words as an LTLf formula."""
+    level: Annotated[str | None, tyro.conf.arg(metavar="PROBLEM")] = None
+    """The problem or level whose things `all` and `every` speak of."""
     explain: bool = False
     """Print the task in English."""
     check: bool = False
@@ -156,7 +158,7 @@ def _read(args: Args) -> "tuple[Reading, str]":
     path, vocabulary = Path(args.task), vocabulary_of(domain)
     if args.task == "-":
         try:
-            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args.ltlf, vocabulary), domain
+            return _from_words(sys.stdin.read(MOST_LETTERS + 1), args, vocabulary), domain
         except UnicodeDecodeError:
             raise AtlasError("the standard input is no text in UTF-8") from None
     try:
@@ -166,7 +168,7 @@ def _read(args: Args) -> "tuple[Reading, str]":
     if not is_file:
         if path.suffix in (*TEXT_SUFFIXES, ".yaml", ".yml") and " " not in args.task:
             raise AtlasError(f"{path} does not exist")
-        return _from_words(args.task, args.ltlf, vocabulary), domain
+        return _from_words(args.task, args, vocabulary), domain
     if path.suffix not in TEXT_SUFFIXES:
         from atlas.runs.problem_files import read_task
 
@@ -180,17 +182,26 @@ def _read(args: Args) -> "tuple[Reading, str]":
     text = read_text(path)
     if path.suffix in (".hoa", ".dot"):
         return Reading((from_hoa if path.suffix == ".hoa" else from_dot)(text, vocabulary), None, ()), domain
-    return _from_words(text, args.ltlf or path.suffix == ".ltlf", vocabulary), domain
+    return _from_words(text, args, vocabulary, is_ltlf=path.suffix == ".ltlf"), domain
 
 
-def _from_words(text: str, is_ltlf: bool, vocabulary: "Vocabulary") -> "Reading":
+def _from_words(text: str, args: Args, vocabulary: "Vocabulary", is_ltlf: bool = False) -> "Reading":
     from atlas.tasks.english import Reading, read
     from atlas.tasks.ltlf import ltlf, parse
 
-    if is_ltlf:
+    if is_ltlf or args.ltlf:
         return Reading(ltlf(text, vocabulary), None, ())
+    things = None
+    if args.level is not None:
+        from atlas.domains import name_for, surface_for, vocabulary_of
+        from atlas.runs.problem_files import choose
+
+        chosen = choose(args.level)
+        if vocabulary_of(name_for(chosen)) is not vocabulary:
+            raise AtlasError(f"{args.level} is a level of {name_for(chosen)}: say so with --domain {name_for(chosen)}")
+        things = surface_for(chosen).things(getattr(chosen, "level", chosen))
     try:
-        return read(text, vocabulary)
+        return read(text, vocabulary, things)
     except AtlasError as error:
         try:
             parse(text, vocabulary)

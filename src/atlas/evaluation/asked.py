@@ -81,7 +81,7 @@ def ask_in(words: str, level: Level, step_limit: int = STEP_LIMIT) -> Asked:
 
 
 def mentioned(task: Task) -> list[int]:
-    """The propositions that edges of a task ask for, those to avoid among them; negated ones need nothing to be there."""
+    """The propositions that a task asks for or forbids; negated ones need nothing to be there."""
     return list(dict.fromkeys(x - 1 for m in task.machines for edge in m.edges for x in edge.literals if x > 0))
 
 

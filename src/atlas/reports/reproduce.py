@@ -537,7 +537,8 @@ FIGURES: Final[dict[str, Figure]] = {
 def find_figure(name: str) -> Figure:
     """A figure, or a sentence that lists those there are."""
     if name not in FIGURES:
-        raise AtlasError(f"there is no figure '{name}'{nearest(name, FIGURES)}; there are {', '.join(FIGURES)}")
+        hint = nearest(name, FIGURES) or "."
+        raise AtlasError(f"there is no figure '{name}'{hint} There are {', '.join(FIGURES)}, and all of them: all")
     return FIGURES[name]
 
 
@@ -556,6 +557,16 @@ def jobs_for(figure: Figure, scale: Scale, folder: Path, sets: dict[str, str]) -
         runs = [Planned(name, n, replace(config, run=replace(config.run, seed=n))) for n in range(scale.seeds)]
         found[title] = [Job(run, folder / run.name, wanted) for run in runs]
     return found
+
+
+def joined(plans: Iterable[dict[str, list[Job]]]) -> list[Job]:
+    """The runs of several figures, each once, with all evaluations that any of them needs."""
+    evaluations: dict[Path, dict[Evaluation, None]] = {}
+    planned = {}
+    for job in (job for plan in plans for some in plan.values() for job in some):
+        planned[job.folder] = job.planned
+        evaluations.setdefault(job.folder, {}).update(dict.fromkeys(job.evaluations))
+    return [Job(run, folder, tuple(evaluations[folder])) for folder, run in planned.items()]
 
 
 def groups_of(jobs: dict[str, list[Job]]) -> list[Group]:

@@ -175,7 +175,7 @@ def join(hosts: Hosts) -> Team:
     if hosts.devices is not None:
         settings.update("jax_num_cpu_devices", hosts.devices)
     elif not hosts.several and settings.jax_num_cpu_devices < 0 and CPU_DEVICES not in os.environ.get("XLA_FLAGS", ""):
-        with suppress(RuntimeError):  # JAX has started already, in a process that did other things before
+        with suppress(RuntimeError):  # it has started already
             settings.update("jax_num_cpu_devices", cores())
     if not hosts.several:
         return Team()

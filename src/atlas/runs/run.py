@@ -231,7 +231,7 @@ def go(
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
         closing.callback(checkpoints.close)
         if not quiet:
-            _say_where(folder, config, checkpoints, start)
+            _say_where(folder, config, checkpoints, start, layout)
         if not checkpoints.steps() and not folder.has_history():
             trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
@@ -327,7 +327,7 @@ def _change(folder: RunFolder, config: Config, start: Start, iteration: int = 0)
     write_whole(folder.config_file, dump(config))
 
 
-def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start) -> None:
+def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start, layout: Layout) -> None:
     """Where a run goes on, before anything that takes long."""
     if not checkpoints.steps():
         return
@@ -337,7 +337,10 @@ def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, star
         limit = "" if config.run.time_limit is None else f" of {clock(60 * config.run.time_limit)}"
         words = f"iteration {last:,}: {short(about['steps'])} of {short(config.run.total_steps)} steps"
         gone = f"{clock(about['seconds'])}{limit} gone"
-        print(f"{folder.path} goes on at {words}, {gone}; compiling takes a while", flush=True)
+        before = folder.devices() or layout.shards
+        where = "" if layout.shards == before == 1 else f", on {layout.shards} device{'s' * (layout.shards > 1)}"
+        where += f" ({before} before)" * (before != layout.shards)
+        print(f"{folder.path} goes on at {words}, {gone}{where}; compiling takes a while", flush=True)
 
 
 def follow(config: Config, layout: Layout, team: Team) -> None:

@@ -18,6 +18,7 @@ import contextlib
 import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ from atlas.documents import read_plain
 from atlas.errors import AtlasError, extra, nearest
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, in_use
+from atlas.runs.hosts import cores
 from atlas.runs.store import write_whole
 from atlas.settings import dump, flat, from_plain, show, to_plain
 
@@ -323,7 +325,13 @@ class Local:
         with job.log.open("ab") as log:
             # A session of its own: Ctrl-C is for the sweep, which then asks each run to save and stop.
             self.running[job] = subprocess.Popen(
-                command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                # On a CPU a run takes all cores: several at a time share them.
+                env={"JAX_NUM_CPU_DEVICES": str(max(1, cores() // self.parallel)), **os.environ},
             )
         evaluated = f"is evaluated on {job.missing()[0].name}" if job.missing() else ""
         words = {"begun": "goes on", "trained": evaluated}.get(self.left[job][0], "starts")

@@ -15,8 +15,8 @@ from atlas.domains import domain_for, domain_of, name_for, settings_class, surfa
 from atlas.programs import Program
 from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
-from atlas.tasks.machine import Task, TaskSize, flat_task, machine_name, natural_size, outcome, state_name
-from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, pack, unpack
+from atlas.tasks.machine import flat_task, machine_name, outcome, state_name
+from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, roomy, unpack
 from atlas.types import Graph, Level, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 from atlas.world import Action, World, WorldState, action_number
@@ -171,15 +171,6 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
         Program(f"{name} step", lambda: world.step),
         Program(f"{name} look", lambda: look),
     )
-
-
-def roomy(task: Task) -> PackedTask:
-    """A flat task padded to a size that many share, so that few programs are compiled."""
-    size = natural_size(task)
-    if size.machines == 1:
-        rooms = [max(least, 1 << (need - 1).bit_length()) for need, least in zip(size[1:4], (8, 4, 4), strict=True)]
-        size = TaskSize(1, *rooms)
-    return pack(task, size)
 
 
 # Watch somebody play one problem: every moment, what was thought of doing in it, and what was hoped for.

@@ -28,12 +28,12 @@ from atlas.domains import (
     vocabulary_of,
 )
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
-from atlas.programs import Program, keep_programs
+from atlas.programs import Program
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
-from atlas.show.episode import Episode, Scene, ending, film, most_specific, roomy, scenes
+from atlas.show.episode import Episode, Scene, ending, film, most_specific, scenes
 from atlas.show.problem import sprite
 from atlas.studio.messages import MESSAGES, Body, Studio
 from atlas.tasks.check import Finding, check
@@ -43,7 +43,7 @@ from atlas.tasks.explain import explain, in_one_line
 from atlas.tasks.formats import draft, format_task, parse_task, to_plain
 from atlas.tasks.ltlf import parse as parse_ltlf
 from atlas.tasks.machine import NO_CALL, Task, literal_names, machine_name
-from atlas.tasks.packed import unpack
+from atlas.tasks.packed import roomy, unpack
 from atlas.types import About, Level, NamedProblem, Problem
 
 Plain = dict[str, Any]
@@ -69,7 +69,6 @@ class Desk:
     """Answers messages. Desk and lab are two processes with one of these each."""
 
     def __init__(self, studio: Studio) -> None:
-        keep_programs()
         self.studio, self.root = studio, Path(studio.root).resolve()
         self._sets: dict[Path, tuple[float, list[NamedProblem]]] = {}
         self._proven: dict[str, Plain] = {}
@@ -328,12 +327,7 @@ class Desk:
 
     def _below(self, words: str) -> Path:
         """A path below the folder of the studio; anything else is refused, links that lead out of it too."""
-        if "\0" in words:
-            raise AtlasError("a path cannot have a zero byte in it")
-        try:
-            path = (self.root / words).resolve()
-        except (OSError, RuntimeError, ValueError):
-            raise AtlasError(f"'{words[:80]}' is no path") from None
+        path = _resolved(self.root / words)
         inside = path.relative_to(self.root) if path.is_relative_to(self.root) else None
         if inside is None or any(part.startswith(".") for part in inside.parts):
             raise AtlasError(f"'{words[:80]}' is not below the folder that the studio was started on, or hidden")
@@ -342,8 +336,8 @@ class Desk:
     def _readable(self, words: str) -> Path:
         """A path that may be read: below the folder of the studio, or of the run whose policy it was started with."""
         if self.studio.policy is not None and not self.studio.policy.startswith("zoo:"):
-            run, path = Path(self.studio.policy).resolve(), Path(words).resolve()
-            if path.is_relative_to(run):
+            path = _resolved(Path(words))
+            if path.is_relative_to(_resolved(Path(self.studio.policy))):
                 return path
         return self._below(words)
 
@@ -478,8 +472,7 @@ class Desk:
             "pairing": {"how": body.text("pairing", "level")},
         }
         size = body.whole("size", 0, 100, 0)
-        stratum = domain_of(settings_class(domain)()).strata[0]
-        if size and stratum in vars(settings_class(domain)()):
+        if size and (stratum := _stratum(domain)):
             plain["domain"][stratum] = [size]
         config = from_plain(Config, plain)
         seed = body.whole("seed", 0, 2**32 - 1)
@@ -516,7 +509,7 @@ class Desk:
 
         problem, attempts = _problem(body.inside("problem")), body.whole("attempts", 1, 200, 20)
         player, about = self._player(body, name_for(problem))
-        padded = Problem(level=surface_of(name_for(problem)).pad(problem.level), task=roomy(unpack(problem.task)))
+        padded = Problem(level=surface_of(name_for(problem)).pad(problem.level), task=roomy(problem.task))
         options = {"attempts": attempts, "greedy": body.flag("greedy"), "seed": body.whole("seed", 0, 2**31 - 1, 0)}
         found = attempt(player.student, player.params, [padded], **options)
         solved = int(found.solved.sum())
@@ -631,7 +624,6 @@ def _domain_facts(name: str) -> Plain:
     surface, vocabulary, domain = surface_of(name), vocabulary_of(name), domain_of(settings_class(name)())
     tasks, _ = formalism(Config().tasks, vocabulary, mask=domain.mask)
     keys, help_line = surface.keys
-    stratum, sizes = domain.strata
     return {
         "sprite": sprite([name]),
         "keys": surface.level_keys,
@@ -644,12 +636,19 @@ def _domain_facts(name: str) -> Plain:
         "phrases": vocabulary.phrases,
         "edits": edit_names(domain, tasks),
         "samplers": list(SAMPLERS),
-        "stratum": stratum if stratum in vars(settings_class(name)()) else None,
-        "sizes": list(sizes),
+        "stratum": _stratum(name),
+        "sizes": list(domain.strata[1]),
         "legend": [
             [canvas.svg(canvas.themed(picture), 22, part_of_page=True), words] for picture, words in surface.legend()
         ],
     }
+
+
+def _stratum(name: str) -> str | None:
+    """The measure that sampled levels can be asked for, if it is a setting of the domain."""
+    settings = settings_class(name)()
+    measure, values = domain_of(settings).strata
+    return measure if getattr(settings, measure, None) == tuple(values) else None
 
 
 def _example(name: str) -> NamedProblem:
@@ -757,6 +756,14 @@ def _called(problems: Iterable[NamedProblem], name: str) -> NamedProblem:
         if problem.name == name:
             return problem
     raise AtlasError(f"no problem is called '{name[:80]}'")
+
+
+def _resolved(path: Path) -> Path:
+    """A path without links."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise AtlasError(f"'{str(path)[:80]}' is no path") from None
 
 
 def _built_sets() -> dict[str, Path]:

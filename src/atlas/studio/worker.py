@@ -19,7 +19,20 @@ class CancelledError(BaseException):
     """Raised wherever the worker is, when what it works on is no longer wanted."""
 
 
-def main() -> None:
+Answer = Callable[[str, dict[str, Any]], Any]
+"""From a message and its fields to the reply."""
+
+
+def open_desk(studio: Studio) -> Answer:
+    """Who answers; what it needs is imported now."""
+    from atlas.programs import keep_programs
+    from atlas.studio.desk import Desk
+
+    keep_programs()
+    return Desk(studio).answer
+
+
+def main(opening: Callable[[Studio], Answer] = open_desk) -> None:
     """Answer until the input ends. What libraries print goes to the standard error."""
     inside, outside = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -33,15 +46,13 @@ def main() -> None:
             raise CancelledError
 
     signal.signal(signal.SIGUSR1, cancel)
-    answer: Callable[[str, dict[str, Any]], Any] | None = None
+    answer: Answer | None = None
     reply: dict[str, Any]
     while (frame := read_frame(inside)) is not None:
         try:
             busy = True
             if answer is None:
-                from atlas.studio.desk import Desk
-
-                answer, reply = Desk(Studio(**frame)).answer, {"ready": True}
+                answer, reply = opening(Studio(**frame)), {"ready": True}
             else:
                 reply = {"reply": answer(frame["message"], frame["body"])}
         except CancelledError:

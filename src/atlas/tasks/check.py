@@ -155,15 +155,42 @@ def examples(task: Task, vocabulary: Vocabulary) -> tuple[list[list[Label]], lis
             elif state == 0 and move.target == 0 and not labels:
                 waits.append(label)
     done = sorted(ended[ACCEPTED], key=len)[:3]
-    for wait in waits if done else ():  # others that begin by waiting
-        done += [[wait] * n + done[0] for n in (1, 2) if wait is not None and len(done) < 3]
     undone = sorted(ended[REJECTED], key=len)[:1]
-    for trace in done:
-        for other in (trace[::-1], trace[:-1], [*trace[:-1], frozenset[int]()], [frozenset[int]()]):
-            last = [outcome(task, stack.node) for stack, _ in follow(task, other)][-1:]
-            if len(undone) < 2 and last == [RUNNING] and other not in undone:
-                undone.append(other)
-    return done[:3], undone
+    if not done:
+        return [], undone
+
+    def outcomes(labels: list[Label]) -> list[int]:
+        return [outcome(task, stack.node) for stack, _ in follow(task, labels)]
+
+    first = done[0]
+    similar = [label for label in (_similar(label, vocabulary) for label in first[-1:]) if label]
+    for before in [
+        *([label] for label in similar),
+        *([wait] * n for wait in waits if wait is not None for n in (1, 2)),
+    ]:
+        longer = [*before, *first]
+        if len(done) < 3 and outcomes(longer) == [RUNNING] * (len(longer) - 1) + [ACCEPTED]:
+            done.append(longer)
+    misses = [[*first[:-1], label] for label in similar]
+    for other in (
+        *misses,
+        *(t for d in done for t in (d[::-1], d[:-1], [*d[:-1], frozenset[int]()], [frozenset[int]()])),
+    ):
+        if len(undone) < 2 and outcomes(other)[-1:] == [RUNNING] and other not in undone:
+            undone.append(other)
+    return done, undone
+
+
+def _similar(label: Label, vocabulary: Vocabulary) -> Label | None:
+    """A label that is nearly another one: of a red ball that of a green one; None for an empty label."""
+    own = most_specific(label, vocabulary)
+    if not own:
+        return None
+    implies = vocabulary.implies
+    alike = (implies & implies[own[0]]).sum(1) + 0.5 * vocabulary.excludes[own[0]]
+    alike[implies[:, own[0]] | implies[own[0]] | (implies.sum(1) > implies[own[0]].sum())] = -1
+    found = int(alike.argmax())
+    return frozenset(np.flatnonzero(implies[found]).tolist()) if alike[found] >= 0 else None
 
 
 def most_specific(label: Label, vocabulary: Vocabulary) -> list[int]:

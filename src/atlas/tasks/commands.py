@@ -10,7 +10,7 @@ from itertools import product
 from typing import Final
 
 from atlas.errors import AtlasError, Reader, TextError, Token, listed
-from atlas.tasks.lexicon import Guard, Lexicon, Match, NounPhrase, Thing, lexicon
+from atlas.tasks.lexicon import REACH, Guard, Lexicon, Match, NounPhrase, Thing, lexicon
 from atlas.tasks.phrases import Words, both
 from atlas.vocabulary import Vocabulary
 
@@ -39,7 +39,10 @@ AUXILIARIES: Final = phrases(
     """
 )
 PERFECT: Final = phrases("have; has; had; are; is; am; was; were; been; be; having; being; already; ever")
-_NOT: Final = "do does did is are must should shall have has had was were would could need".split()
+_NOT: Final = (
+    *("do", "does", "did", "is", "are", "was", "were", "have", "has", "had"),
+    *("must", "should", "shall", "would", "could", "need"),
+)
 _CONTRACTED: Final = {
     **{f"{word}n{mark}t": f"{word} not" for word in _NOT for mark in ("'", "")},
     **{
@@ -74,10 +77,8 @@ _REFUSED: Final = {
     "quickly slowly fast immediately directly instantly carefully straight soon": (
         "a task cannot say how fast or how; LTLf has X for the very next moment"
     ),
-    "enter enters entering leave cross through exit": (
-        "a task knows what is ahead, in hand or side by side, not where the agent is"
-    ),
-    "same matching corresponding its their": "a task cannot compare things: name the colour",
+    "enter enters entering leave cross through exit": ("a task cannot speak of ways in and out"),
+    "same matching corresponding its their": "a task cannot compare things: name what is meant",
     "them those these": "it is not clear which things are meant: name them",
     "nearest closest closer nearer farthest furthest whichever": "a task knows things by their kind, not by distance",
     "infinitely forever often repeatedly": "a task ends: say how many times, as in 'twice'",
@@ -152,7 +153,7 @@ class CommandReader(Reader):
             phrase = self.lexicon.noun_phrase(self.tokens, place)
             at = phrase.stop if phrase is not None else place
             self.place = at
-            modal = self.ahead(MODALS) if phrase is not None and not phrase.pronoun == "it" else 0
+            modal = self.ahead(MODALS) if phrase is not None and phrase.pronoun != "it" else 0
             self.place += modal
             denied = self.peek() in ("not", "never") and modal > 0
             self.place += denied + (self.peek(int(denied)) == "ever")
@@ -317,8 +318,8 @@ class CommandReader(Reader):
         slots = self.lexicon.by_first.get("{}", [])
         found = list(self.lexicon.matches(self.tokens, place, slots, skip=0))
         phrase = self.noun_phrase(place)
-        if phrase is not None and phrase.pronoun == "it" and "go to {}" in self.lexicon.meanings:
-            resolved = self.resolve(("go", "to", "{}"), [phrase])
+        if phrase is not None and phrase.pronoun == "it" and REACH in self.lexicon.meanings:
+            resolved = self.resolve(tuple(REACH.split()), [phrase])
             phrase = resolved[0] if resolved else None
         if phrase is None:
             return found
@@ -328,9 +329,9 @@ class CommandReader(Reader):
         if at == phrase.stop:
             return found
         adjective = self.lexicon.adjective(self.tokens[at].text)
-        if adjective and not adjective[1] and "go to {}" in self.lexicon.meanings:
+        if adjective and not adjective[1] and REACH in self.lexicon.meanings:
             things = tuple(t._replace(attributes=t.attributes | {adjective[0]}) for t in phrase.things)
-            found.append((("go", "to", "{}"), [replace(phrase, things=things)], at + 1))
+            found.append((tuple(REACH.split()), [replace(phrase, things=things)], at + 1))
         for pattern in self.lexicon.by_first.get(self.tokens[at].text, []):
             rest = [word for word in pattern[1:] if word != "{}"]
             if pattern.count("{}") == 1 and [t.text for t in self.tokens[at + 1 : at + 1 + len(rest)]] == rest:
@@ -354,8 +355,8 @@ class CommandReader(Reader):
 
     def bare_thing(self, place: int) -> list[Match]:
         """`the red ball, then …`: a thing without any verb is gone to."""
-        pattern, phrase = ("go", "to", "{}"), self.noun_phrase(place)
-        if self.last is not None or phrase is None or " ".join(pattern) not in self.lexicon.meanings or phrase.pronoun:
+        pattern, phrase = tuple(REACH.split()), self.noun_phrase(place)
+        if self.last is not None or phrase is None or REACH not in self.lexicon.meanings or phrase.pronoun:
             return []
         return [(pattern, [phrase], phrase.stop)]
 

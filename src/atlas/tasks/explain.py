@@ -40,6 +40,12 @@ def explain(task: Task, vocabulary: Vocabulary) -> str:
     return text if text.count("\n") < MOST_LINES else f"{_summary(task, vocabulary)} A drawing shows it all."
 
 
+def _capital(text: str) -> str:
+    """With a capital letter, also behind a bracket."""
+    start = int(text.startswith("("))
+    return text[:start] + text[start].upper() + text[start + 1 :]
+
+
 def is_prose(text: str) -> bool:
     """Whether an explanation is made of sentences, not of numbered steps or a summary."""
     return not text.startswith(("1.", "Main task:", _TOO_LARGE))
@@ -50,14 +56,16 @@ def in_one_line(task: Task, vocabulary: Vocabulary, phrase: Phrase | None = None
     text = explain(task, vocabulary)
     if not is_prose(text) and phrase is not None:
         text = say(phrase, Words(vocabulary))
-        text = f"{text[0].upper()}{text[1:]}."
-    return text if (is_prose(text) or phrase is not None) and len(text) <= MOST_LETTERS else _summary(task, vocabulary)
+        text = f"{_capital(text)}."
+    if (is_prose(text) or phrase is not None) and len(text) <= MOST_LETTERS:
+        return text
+    return _summary(task, vocabulary, _TOO_LARGE if len(text) > MOST_LETTERS else "Too involved")
 
 
-def _summary(task: Task, vocabulary: Vocabulary) -> str:
+def _summary(task: Task, vocabulary: Vocabulary, opening: str = _TOO_LARGE) -> str:
     """How large the task is, and a shortest way to the end."""
     states, edges = sum(len(m.states) for m in task.machines), sum(len(m.edges) for m in task.machines)
-    size = f"{_TOO_LARGE} for a sentence: {states} states, {edges} transitions"
+    size = f"{opening} for a sentence: {states} states, {edges} transitions"
     size += "" if task.is_flat else f", {len(task.machines)} machines"
     try:
         trace = next(iter(check.examples(task, vocabulary)[0]), None)
@@ -253,7 +261,8 @@ def _sentences(blocks: list[_Block], words: Words) -> str:
         return listed([words.doing(x) for x in dict.fromkeys(block.avoided)])
 
     avoided = set(blocks[0].avoided)
-    whole = len(blocks) > 1 and bool(avoided) and all(set(b.avoided) == avoided and not b.is_choice for b in blocks)
+    several = len(blocks) > 1 or blocks[0].is_list
+    whole = several and bool(avoided) and all(set(b.avoided) == avoided and not b.is_choice for b in blocks)
     sentences: list[list[str]] = [[]]
     for block in blocks:
         text = block.text
@@ -266,7 +275,7 @@ def _sentences(blocks: list[_Block], words: Words) -> str:
     texts = [", then ".join(parts) for parts in sentences if parts]
     if whole:
         texts[0] += ", without " + avoiding(blocks[0])
-    return " ".join(f"Then {text}." if n else f"{text[0].upper()}{text[1:]}." for n, text in enumerate(texts))
+    return " ".join(f"Then {text}." if n else f"{_capital(text)}." for n, text in enumerate(texts))
 
 
 # Numbered steps
@@ -301,5 +310,5 @@ def _section(machine: Machine, words: Words, routines: dict[int, int], is_root: 
             reward = "" if usual else f" (reward {np.float32(edge.reward)})"
             options.append(f"{asked}{call}, then {where}{reward}")
         text = ("either " if alone else "") + ", or ".join(options) if options else "stay here"
-        lines.append(f"{n}. {text[0].upper()}{text[1:]}.")
+        lines.append(f"{n}. {_capital(text)}.")
     return lines

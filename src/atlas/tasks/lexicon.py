@@ -2,7 +2,8 @@
 
 A domain says which commands it knows (`Vocabulary.commands`), what else its verbs are called (`Vocabulary.verbs`) and
 what its words are (`nouns`, `attributes`, `synonyms`). Verbs are patterns, `put {} next to {}`; USUAL_VERBS gives every
-domain that knows the verb on the right those on the left.
+domain that knows the verb on the right those on the left: one that says `verbs={"go to {}": "stand on {}"}` is also
+told to visit, reach and walk to things. No word of a domain stands here or in the grammar.
 """
 
 import functools
@@ -18,6 +19,13 @@ Cube = tuple[int, ...]
 Guard = tuple[Cube, ...]
 """Something that holds at one moment: a disjunction of conjunctions of literals."""
 
+REACH: Final = "go to {}"
+"""The verb of a thing that is named without one, and of things to avoid."""
+HOLD: Final = "have {}"
+"""The verb behind `with the …` and `without the …`."""
+BRING: Final = "bring {} to {}"
+PUT: Final = "put {} next to {}"
+"""What `bring` might have meant."""
 _NEAR: Final = ("next to", "beside", "near", "by", "close to", "right next to")
 _TO: Final = ("over to ", "all the way to ", "to ")
 
@@ -42,7 +50,7 @@ USUAL_VERBS: Final[dict[str, str]] = {
             """
         )
         + [f"{verb} {near} {{}}" for verb in ("stand", "go", "be", "get", "stay", "move", "come") for near in _NEAR],
-        "go to {}",
+        REACH,
     ),
     **dict.fromkeys(
         _patterns(
@@ -50,10 +58,10 @@ USUAL_VERBS: Final[dict[str, str]] = {
             pick {} up; take {}; grab {}; get {}; fetch {}; get me {}; fetch me {}; collect {}; carry {}; hold {};
             lift {}; lift {} up; retrieve {}; have {}; have got {}; obtain {}; acquire {}; possess {};
             find and pick up {}; get hold of {}; hold on to {}; hold onto {}; keep hold of {}; bring {}; bring me {};
-            want {}; need {}; grab me {}; hand me {}; pick me up {}; snatch {}; keep {} in your hand; keep {} in your hands;
-            have {} in your hand; have {} in your hands; hold {} in your hand; hold {} in your hands
+            want {}; need {}; grab me {}; hand me {}; pick me up {}; snatch {}
             """
-        ),
+        )
+        + [f"{verb} {{}} in your {hand}" for verb in ("keep", "have", "hold") for hand in ("hand", "hands")],
         "pick up {}",
     ),
     **dict.fromkeys(
@@ -66,9 +74,6 @@ USUAL_VERBS: Final[dict[str, str]] = {
         "drop {}",
     ),
     "drop {}": "stop pick up {}",
-    "open up {}": "open {}",
-    "unlock {}": "open {}",
-    "shut {}": "close {}",
     **{
         f"{verb} {{}} {near} {{}}": "put {} next to {}"
         for verb in (
@@ -93,8 +98,6 @@ USUAL_VERBS: Final[dict[str, str]] = {
         "bring {} to {}",
     ),
     "bring {} to {}": "go to {1} & pick up {0}",
-    "use {} to open {}": "open {1} & pick up {0}",
-    "use {} to unlock {}": "open {1} & pick up {0}",
     "{} is next to {}": "put {} next to {}",
     "{} is beside {}": "put {} next to {}",
     "{} is ahead": "go to {}",
@@ -258,6 +261,8 @@ class Lexicon:
                 self.by_first.setdefault(form, []).append(words)
             if words[0] != "{}":
                 self.gerunds.add(gerund(words[0]))
+        self.holding = {gerund(verb) for verb in ("carry", "hold", "have") if f"{verb} {{}}" in self.meanings}
+        """What may stand for `with`."""
         self.ending = {pattern for pattern, parts in self.meanings.items() if any(part.stop for part in parts)}
         """Patterns that ask for the end of something, as `drop {}` does."""
         self.verbs = {pattern.split()[0] for pattern in self.meanings} - {"{}"}

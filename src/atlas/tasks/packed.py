@@ -76,6 +76,15 @@ def pack(task: machine.Task | PackedTask, size: TaskSize | None = None) -> Packe
     return PackedTask(**{name: jax.device_put(array) for name, array in arrays.items() if array is not None})
 
 
+def roomy(task: machine.Task | PackedTask) -> PackedTask:
+    """The arrays of a task; a flat one is padded to a size that many share, so that few programs are compiled."""
+    size = machine.natural_size(unpack(task))
+    if size.machines == 1:
+        rooms = [max(least, 1 << (need - 1).bit_length()) for need, least in zip(size[1:4], (8, 4, 4), strict=True)]
+        size = TaskSize(1, *rooms)
+    return pack(unpack(task), size)
+
+
 def unpack(task: machine.Task | PackedTask) -> machine.Task:
     """The plain form of one task (not of a batch), without padding."""
     return task if isinstance(task, machine.Task) else machine.untabulate(tables(task))

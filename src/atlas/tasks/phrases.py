@@ -325,7 +325,7 @@ def _verb(phrase: str) -> str:
 
 def _object(phrase: str) -> str:
     found = list(_ARTICLE.finditer(phrase))
-    return phrase[found[-1].start() :] if found else phrase
+    return phrase[found[-1].start() :] if found else phrase.rpartition(" ")[2]
 
 
 def say(phrase: Phrase, words: Words) -> str:

@@ -424,11 +424,9 @@ def sample_hindered(
     state, leads_on = jnp.arange(steps)[:, None], (jnp.arange(1 + most) == 0)[None, :]
     target = jnp.where(own != 0, jnp.where(leads_on, state + 1, jnp.where(back, state - 1, length + 1)), UNUSED)
     # An edge denies those behind it, the last asks for its own alone: what hinders comes before what is asked for.
-    edge, literal = jnp.arange(1 + most)[:, None], jnp.arange(size.literals)[None, :]
-    denied = -own[:, jnp.minimum(edge + literal, most)] * (edge + literal <= most)
-    guard = jnp.where(own[:, :, None] == 0, 0, jnp.where((literal == 0)[None], own[:, :, None], denied)).astype(
-        jnp.int16
-    )
+    at = jnp.arange(1 + most)[:, None] + jnp.arange(size.literals)[None, :]
+    sign = jnp.where(at > most, 0, jnp.where(jnp.arange(size.literals) == 0, 1, -1)[None, :]).astype(jnp.int16)
+    guard = jnp.where(own[:, :, None] != 0, own[:, jnp.minimum(at, most)] * sign[None], jnp.int16(0))
     rows, spare = jnp.arange(size.states), size.states - steps
     rejects = (rows == length + 1) & jnp.any(others != NO_LABEL) & (not back)
     outcome = jnp.where(rows == length, ACCEPTED, jnp.where(rejects, REJECTED, RUNNING))

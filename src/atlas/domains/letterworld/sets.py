@@ -52,7 +52,7 @@ SETS: Final = (
     _recipe(
         "letters-reach-avoid", "problems of LetterWorld: one to five letters in order, another forbidden before each",
         TaskConfig(sampler="reach-avoid", max_length=LENGTHS[-1]),
-        "ebe1f4ffc014264618be823ed87ae6882cebb474d0df3f7fa8b194cce1192285",
+        "9810f880cb79f1083b524846e65841141943875d50b86e0621361ef52684d1c7",
     ),
     _recipe(
         "letters-parity", "problems of LetterWorld: one to five letters in order, each undone by another",

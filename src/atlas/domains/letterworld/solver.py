@@ -151,9 +151,9 @@ def _after(task: PackedTask) -> Int[Array, "states letters"]:
     """By state and cell: where a flat task comes to."""
     guard, target = task.guard[0].astype(jnp.int32), task.target[0].astype(jnp.int32)
     codes = jnp.arange(1 + len(LETTERS))
-    here = jnp.abs(guard)[..., None] == codes  # [states, edges, literals, letters]
+    here = jnp.abs(guard)[..., None] == codes[None, None, None, :]
     fits = jnp.where((guard > 0)[..., None], here, ~here) | (guard == 0)[..., None]
-    enabled = jnp.all(fits, axis=2) & (target != UNUSED)[..., None]
+    enabled = jnp.all(fits, axis=2) & (target != UNUSED)[..., None]  # [states, edges, letters]
     edge = jnp.argmax(enabled, axis=1)
     moved = jnp.take_along_axis(target, edge, axis=1)
     return jnp.where(jnp.any(enabled, axis=1), moved, jnp.arange(target.shape[0])[:, None])

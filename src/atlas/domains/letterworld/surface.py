@@ -1,7 +1,7 @@
 """LetterWorld for people: maps as text and pictures, moments and edits in words, solutions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from jax import Array
@@ -10,13 +10,28 @@ from jaxtyping import Bool
 from atlas.domains.letterworld import text
 from atlas.domains.letterworld.grid import EMPTY, Level, State
 from atlas.domains.letterworld.settings import LETTERS, SIZE, LetterWorldConfig
-from atlas.types import Problem, unpack_pair
+from atlas.errors import LevelTextError, nearest
+from atlas.types import Brush, Problem, unpack_pair
 
 if TYPE_CHECKING:
     from rich.text import Text as TerminalText
 
     from atlas.proofs import Solution
     from atlas.show.canvas import Drawing, Sign, Symbol
+
+
+AGENT: Final = "agent"
+EXAMPLE: Final = {
+    "level": """\
+. a . . k . .
+b . . h . . c
+. . @ . . l .
+. d . . . . g
+e . . i . . .
+. . j . . b .
+f . . . a . .""",
+    "task": "visit h, then visit l, then visit a, without visiting k",
+}
 
 
 class LetterWorldSurface:
@@ -46,6 +61,9 @@ class LetterWorldSurface:
             return np.zeros(len(cells), bool)
         inside = (place >= 0) & (place < SIZE)
         return np.asarray((cells <= len(LETTERS)).all((1, 2)) & inside.all(1))
+
+    def things(self, level: Level) -> list[str]:
+        return [LETTERS[code - 1] for code in np.asarray(level.cells).flatten().tolist() if code]
 
     def describe(self, level: Level) -> dict[str, Any]:
         return {"letters": _count(level), "level": text.format_level(level)}
@@ -103,6 +121,46 @@ class LetterWorldSurface:
         cells, place = np.asarray(level.cells), np.asarray(level.position)
         return {"cols": SIZE, "cells": cells.flatten().tolist(), "at": place.tolist(), "to": 0, "lit": []}
 
+    def view_tiles(self, view: np.ndarray) -> dict[str, Any]:
+        """The map, the agent in the middle."""
+        middle = [SIZE // 2, SIZE // 2]
+        return {"cols": SIZE, "cells": view.flatten().tolist(), "at": middle, "to": 0, "lit": []}
+
+    def brushes(self) -> list[Brush]:
+        letters = [Brush(f"letter {text.CELLS[n]}", "letter", (f"cell{n}",)) for n in range(1, len(text.CELLS))]
+        agent = Brush(AGENT, AGENT, (f"cell{EMPTY}", "agent0"))
+        return [Brush("empty", "empty", (f"cell{EMPTY}",)), *letters, agent]
+
+    def paint(self, level: Level, brush: str, row: int, column: int) -> Level:
+        cells, agent = _parts(level, (row, column))
+        known = [one.name for one in self.brushes()]
+        if brush not in known:
+            raise LevelTextError(f"'{brush}' is no brush{nearest(brush, known)}")
+        if brush == AGENT:
+            return _made(cells, (row, column))
+        cells[row, column] = known.index(brush)
+        return _made(cells, agent)
+
+    def move(self, level: Level, source: tuple[int, int], target: tuple[int, int]) -> Level:
+        """Letters change places."""
+        cells, agent = _parts(level, source, target)
+        if source == agent:
+            return _made(cells, target)
+        cells[source], cells[target] = int(cells[target]), int(cells[source])
+        return _made(cells, agent)
+
+    def resize(self, level: Level, rows: int, columns: int) -> Level:
+        if (rows, columns) != (SIZE, SIZE):
+            raise LevelTextError(f"all maps are {SIZE}x{SIZE}")
+        return level
+
+    def templates(self) -> dict[str, Level]:
+        empty = _made(np.zeros((SIZE, SIZE), np.uint8), (SIZE // 2, SIZE // 2))
+        return {"empty map": empty, "scattered letters": text.parse_level(EXAMPLE["level"])}
+
+    def example(self) -> dict[str, str]:
+        return EXAMPLE
+
     def terminal(self, level: Level) -> "TerminalText":
         from atlas.domains.letterworld.draw import level_text
 
@@ -135,6 +193,19 @@ class LetterWorldSurface:
     def hints(self, problem: Problem) -> list[str]:
         """Every cell can be walked to."""
         return []
+
+
+def _parts(level: Level, *places: tuple[int, int]) -> tuple[np.ndarray, tuple[int, int]]:
+    """The cells, to be changed, and where the agent is; all places must be on the map."""
+    for row, column in places:
+        if not (0 <= row < SIZE and 0 <= column < SIZE):
+            raise LevelTextError(f"there is no cell {row},{column}: the map has {SIZE} rows and columns")
+    row, column = np.asarray(level.position).tolist()
+    return np.array(level.cells), (row, column)
+
+
+def _made(cells: np.ndarray, agent: tuple[int, int]) -> Level:
+    return Level.unchecked(cells=cells, position=np.array(agent, np.int8))
 
 
 def _count(level: Level) -> int:

@@ -9,6 +9,7 @@ b . . h . . c       a  a letter, a to l
 
 from typing import Final
 
+import jax.numpy as jnp
 import numpy as np
 
 from atlas.domains.letterworld.grid import EMPTY, Level
@@ -46,7 +47,7 @@ def parse_level(text: str) -> Level:
             cells[row, column] = (AGENT if mark in AGENT else CELLS).index(mark)
     if not agents:
         raise LevelTextError("there is no agent: @ on an empty cell, or a capital letter on a letter")
-    return Level(cells=cells, position=np.array(agents[0], np.int8))  # type: ignore[arg-type]
+    return Level(cells=jnp.asarray(cells), position=jnp.array(agents[0], jnp.int8))
 
 
 def format_level(level: Level) -> str:

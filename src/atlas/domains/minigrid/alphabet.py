@@ -151,7 +151,14 @@ def _vocabulary() -> Vocabulary:
         },
         nouns=TYPES,
         attributes=(COLOURS, DOOR_STATES),
-        verbs={"close {}": "go to closed {}"},
+        verbs={
+            "close {}": "go to closed {}",
+            "shut {}": "close {}",
+            "open up {}": "open {}",
+            "unlock {}": "open {}",
+            "use {} to open {}": "open {1} & pick up {0}",
+            "use {} to unlock {}": "open {1} & pick up {0}",
+        },
         features=features,
         implies=alike & (straight | crossed),
         # there is one cell ahead and one pair of hands, but room for many neighbours

@@ -121,16 +121,21 @@ class Mission(Problem):
     origin: Origin = static(Origin())
 
 
-def to_problem(env: Any, origin: Origin) -> Mission:
-    """The problem of an environment at the start of a mission; an error if it cannot be said."""
+def to_problem(env: Any, level: str = "", seed: int = 0) -> Mission:
+    """The problem of an environment at the start of a mission; an error if it cannot be said.
+
+    Level and seed are only remembered.
+    """
     from atlas.tasks.english import english
 
-    level = text.pad_level(to_level(env), text.MAX_ROWS, text.MAX_COLS)
+    padded = text.pad_level(to_level(env), text.MAX_ROWS, text.MAX_COLS)
     if any(description.loc for description in _descriptions(env.instrs)):
         raise AtlasError(PLACE)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # notes for those who write tasks
-        return Mission(level=level, task=pack(english(env.mission, VOCABULARY), SIZE), origin=origin)
+        task = pack(english(env.mission, VOCABULARY), SIZE)
+    origin = Origin(level, seed, env.mission, KINDS[type(env.instrs).__name__])
+    return Mission(level=padded, task=task, origin=origin)
 
 
 def _descriptions(instruction: Any) -> Iterator[Any]:
@@ -201,9 +206,8 @@ class Missions:
             for seed in rows[:, number].tolist():
                 reset(env, seed)
                 self.drawn += 1
-                origin = Origin(level, seed, env.mission, KINDS[type(env.instrs).__name__])
                 try:
-                    yield number, to_problem(env, origin)
+                    yield number, to_problem(env, level, seed)
                 except AtlasError as error:
                     reason = error.problem if isinstance(error, LevelTextError) else str(error).split("\n")[0]
                     self.left_out.setdefault(reason, Counter())[level] += 1

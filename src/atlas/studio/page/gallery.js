@@ -1,6 +1,6 @@
 // What can be opened: sets with their pictures, files and folders, runs, and pasted text.
 
-import { Refusal, ask, cancel, h, percent, toast } from "./ask.js";
+import { Refusal, ask, cancel, h, percent } from "./ask.js";
 import { icon } from "./icons.js";
 import { runDialog } from "./run.js";
 import { dialog, unpacked } from "./share.js";

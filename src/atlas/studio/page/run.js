@@ -1,10 +1,11 @@
 // A run, perhaps one that still trains: its curves, what is replayed now, and where a problem came from.
 
-import { ask, h, percent, s, short, toast } from "./ask.js";
+import { ask, h, percent, s, short } from "./ask.js";
 import { dialog } from "./share.js";
 
-const TITLES = { held_out: "Held-out problems: share solved", solve_rate: "Training: share solved", curriculum: "What is replayed", score: "Scores", losses: "Losses" };
-const SHARES = ["held_out", "solve_rate"];
+const TITLES = { held_out: "Held-out problems: share solved", solve_rate: "Training: share solved", solvable: "Share that can be solved", curriculum: "Sizes of what is replayed", score: "Scores", losses: "Losses" };
+const SHARES = ["held_out", "solve_rate", "solvable"];
+const groupOf = (name) => (name === "curriculum/problems" ? "" : name.startsWith("curriculum/solvable") ? "solvable" : name.split("/")[0]);
 
 export async function runDialog(studio, run) {
   const done = studio.working("Reading the run …");
@@ -24,7 +25,8 @@ export async function runDialog(studio, run) {
     told = fresh;
     const minutes = fresh.seconds ? `, ${(fresh.seconds / 60).toFixed(1)} minutes` : "";
     head.textContent = `${fresh.teacher}: ${fresh.training ? "training" : "not training now"}, ${short(fresh.steps)} of ${short(fresh.total)} env steps${minutes}`;
-    const groups = Object.groupBy ? Object.groupBy(Object.keys(fresh.curves), (name) => name.split("/")[0]) : grouped(Object.keys(fresh.curves));
+    const groups = {};
+    for (const name of Object.keys(fresh.curves)) (groups[groupOf(name)] ??= []).push(name);
     charts.replaceChildren(...Object.keys(TITLES).filter((group) => groups[group]).map((group) => chart(TITLES[group], groups[group], fresh.curves, SHARES.includes(group))));
     if (!charts.childElementCount) charts.append(h("p", { className: "dim" }, "It has written no metrics yet."));
     const replayed = fresh.replayed;
@@ -38,12 +40,6 @@ export async function runDialog(studio, run) {
   const events = new EventSource(`live?${new URLSearchParams({ run })}`);
   events.addEventListener("changed", async () => { try { show(await ask("run", { run })); } catch { /* the next event brings the next chance */ } });
   made.addEventListener("close", () => events.close());
-}
-
-function grouped(names) {
-  const found = {};
-  for (const name of names) (found[name.split("/")[0]] ??= []).push(name);
-  return found;
 }
 
 const picture = (where, name) => h("span", { className: "picture" }, h("img", { loading: "lazy", alt: "", src: `picture?${new URLSearchParams({ where, name })}` }));

@@ -1,6 +1,6 @@
 // The studio: one document (a level and a task), its history, and all that is shown of it.
 
-import { Refusal, ask, h, quiet, toast, token } from "./ask.js";
+import { Refusal, ask, h, toast, token } from "./ask.js";
 import { Editor } from "./editor.js";
 import { openDialog } from "./gallery.js";
 import { icon } from "./icons.js";

@@ -32,6 +32,8 @@ export class TaskPanel {
     this.list = h("ul", { id: "completions", role: "listbox", "aria-label": "Completions", hidden: true });
     this.trouble = h("pre", { id: "task-trouble", className: "trouble", role: "alert" });
     this.words = h("p", { className: "understood" });
+    this.steps = h("pre", { className: "explained" });
+    this.inSteps = h("details", { className: "text", hidden: true }, h("summary", {}, "In numbered steps"), this.steps);
     this.findings = h("ul", { className: "findings" });
     this.machines = h("div", { className: "machines" });
     this.inspector = h("div", { className: "inspector", role: "group", "aria-label": "The chosen part of the machine" });
@@ -55,7 +57,7 @@ export class TaskPanel {
     this.root.replaceChildren(
       h("div", { className: "head" }, h("h2", {}, "Task"), modes),
       h("div", { className: "writing" }, this.under, this.text, this.list),
-      this.trouble, this.words, this.findings,
+      this.trouble, this.words, this.inSteps, this.findings,
       h("div", { className: "graph" }, this.machines, this.inspector),
       h("div", { className: "row" },
         h("span", { className: "joined" }, h("button", { id: "random-task", onclick: () => this.random() }, "Random task"), this.sampler, this.pairing)),
@@ -141,6 +143,8 @@ export class TaskPanel {
     this.root.classList.remove("stale");
     const bare = (words) => words.toLowerCase().replace(/[^a-z0-9]+/g, " ").trim();
     this.words.textContent = told.refused || (this.mode === "english" && bare(told.understood) === bare(this.text.value)) ? "" : told.understood;
+    this.inSteps.hidden = Boolean(told.refused) || !told.explanation.includes("\n");
+    this.steps.textContent = told.explanation;
     this.findings.replaceChildren(...told.findings.map((one) => h("li", { className: one.level }, one.sentence)));
     if (told.refused) this.studio.taskMissing();
     this.draw();
