@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "documents": {"errors"},
     "settings": {"errors", "documents", "domains"},  # a section finds its class by name in the table of domains
     "types": {"errors", "pictured", "struct", "vocabulary"},
-    "domains": {"plugins", "settings", "types", "vocabulary"},  # the table
+    "domains": {"errors", "plugins", "settings", "types", "vocabulary"},  # the table
     "config": PLAIN | {"domains", "ued"},
     "presets": PLAIN | {"config", "documents", "domains"},
     "tasks": BASE | {"canvas"},
