@@ -29,7 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "documents": {"errors"},
     "settings": {"errors", "documents", "domains"},  # a section finds its class by name in the table of domains
     "types": {"errors", "pictured", "struct", "vocabulary"},
-    "domains": {"plugins", "settings", "types", "vocabulary"},  # the table
+    "domains": {"errors", "plugins", "settings", "types", "vocabulary"},  # the table
     "config": PLAIN | {"domains", "ued"},
     "presets": PLAIN | {"config", "documents", "domains"},
     "tasks": BASE | {"canvas"},
@@ -170,7 +170,7 @@ atlas.evaluation.held_out.obtain = lambda *_: ()  # else they would be proven he
 atlas.evaluation.held_out.Exam = lambda *_: None
 main(["train", "quick", "--folder", sys.argv[1], "--json"])
 """
-MOST = 60
+MOST = 63
 """Modules of ours that training loads before it compiles."""
 
 
