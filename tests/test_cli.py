@@ -12,6 +12,7 @@ import yaml
 from atlas import cli
 from atlas.config import Config
 from atlas.domains.minigrid.presets import PRESETS
+from atlas.presets import presets
 from atlas.settings import from_plain
 
 
@@ -83,7 +84,7 @@ def test_errors_are_sentences(
 
 def test_presets_lists_and_prints(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["presets"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(PRESETS)
+    assert len(capsys.readouterr().out.splitlines()) == len(presets())
     assert cli.main(["presets", "quick"]) == 0
     assert from_plain(Config, yaml.safe_load(capsys.readouterr().out)) == PRESETS["quick"].config
     assert cli.main(["presets", "quick", "--json"]) == 0

@@ -10,12 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from atlas.devices import ALONE
+from atlas.devices import ALONE, Layout
 from atlas.domains.minigrid.presets import PRESETS, TINY
 from atlas.runs import run as running
 from atlas.settings import ConfigError
 
 PROGRAM = Path(__file__).parent / "two_devices.py"
+
+
+def layout_over(mesh):
+    """A layout with something that only has the size of a mesh."""
+    made = Layout()
+    object.__setattr__(made, "mesh", mesh)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +106,6 @@ def test_on_a_cpu_a_device_a_core_where_it_pays(name, cores, devices):
 )
 def test_a_run_goes_on_on_as_many_devices_as_before(monkeypatch, here, asked, before, devices):
     monkeypatch.setattr(running.jax, "local_devices", lambda: here * [types.SimpleNamespace(platform="cpu")])
-    monkeypatch.setattr(running, "mesh_of", lambda n: n)
-    monkeypatch.setattr(running, "Layout", lambda n: types.SimpleNamespace(shards=n))
+    monkeypatch.setattr(running, "mesh_of", lambda n: types.SimpleNamespace(size=n))
+    monkeypatch.setattr(running, "Layout", layout_over)
     assert running._layout(asked, PRESETS["quick"].config, before).shards == devices

@@ -1,9 +1,8 @@
 """The loop with a toy student: it ends when it should, and stopping and resuming changes nothing."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,7 @@ from atlas.fit import NotANumber, clock_share, fit
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.metrics import JsonLines, read
 from atlas.testing import toy_supply
-from atlas.training import Trainer
+from atlas.training import Trainer, TrainState
 from atlas.ued import ACCELConfig, BufferConfig, teacher_of
 from atlas.ued.scores import SCORES
 
@@ -119,9 +118,12 @@ def test_compiling_beside_something_else_changes_nothing(whole):
 
 
 def test_trouble_with_the_compiler_is_raised_where_the_step_is_called():
-    broken = Trainer(trainer().teacher, trainer().plan, None, **toys.student())
+    def broken_score(played, record):
+        raise ZeroDivisionError("a score that cannot be traced")
+
+    broken = Trainer(trainer().teacher, trainer().plan, broken_score, **toys.student())
     broken.compiled.start()
-    with pytest.raises(TypeError):
+    with pytest.raises(ZeroDivisionError):
         fit(broken, config(), start())
 
 
@@ -201,8 +203,12 @@ def test_annealing_counts_what_is_only_scored_and_the_clock():
     settings = replace(settings, student=StudentConfig(ppo=PPOConfig(minibatch_envs=2, anneal=True)))
     made = build(settings)
 
+    others = dict.fromkeys({field.name for field in fields(TrainState)} - {"iterations", "trained", "clock"})
+
     def rate(clock):
-        return made.anneal(SimpleNamespace(iterations=jnp.int32(30), trained=jnp.int32(10), clock=jnp.float32(clock)))
+        return made.anneal(
+            TrainState.unchecked(**others, iterations=jnp.int32(30), trained=jnp.int32(10), clock=jnp.float32(clock))
+        )
 
     left = 1 - (10 * NUM_ENVS + 20 * NUM_EVAL) / (100 * NUM_ENVS)
     np.testing.assert_allclose(rate(0.0), left, rtol=1e-5)

@@ -1,5 +1,6 @@
 """Problems that differ by colours, sides or the order of states are alike; others are not."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,7 +22,8 @@ TASK = "put the red ball next to the blue square, then open the green door and g
 
 
 def problem(level: str = LEVEL, task: str = TASK, carrying: str | None = None) -> Problem:
-    return Problem(level=text.parse_level(level, carrying), task=english(task, VOCABULARY))
+    on_device = jax.tree.map(jnp.asarray, text.parse_level(level, carrying))
+    return Problem(level=on_device, task=english(task, VOCABULARY))
 
 
 def recoloured(words: str, drawing: str) -> Problem:

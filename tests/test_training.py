@@ -153,7 +153,7 @@ def test_no_loss_is_bad_in_a_healthy_run(run):
 
 
 def test_the_average_begins_as_a_mean_and_then_forgets():
-    teacher = teacher_of(DRConfig(), toys.supply(DRConfig().plan(NUM_ENVS)))
+    teacher = teacher_of(DRConfig(), toy_supply(DRConfig().plan(NUM_ENVS)))
     plan = DRConfig().plan(NUM_ENVS)
     toy = toys.student(plan.pool)
     counts = {"begin": lambda key: ({"updates": jnp.float32(0)}, ()), "learn": lambda key, params, *_: (
@@ -182,7 +182,7 @@ def test_the_rate_follows_the_state():
         return params | {"noise": jnp.full(3, rate)}, optimiser, toy["no_losses"]
 
     annealed = Trainer(
-        teacher_of(config, toys.supply(plan)), plan, SCORES["constant"], **toy | {"learn": learn},
+        teacher_of(config, toy_supply(plan)), plan, SCORES["constant"], **toy | {"learn": learn},
         anneal=lambda state: 1.0 - jnp.maximum(state.trained / 4, state.clock), by_clock=True,
     )  # fmt: skip
     state, step = annealed.init(jax.random.key(0)), jax.jit(annealed.step)

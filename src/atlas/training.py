@@ -255,9 +255,9 @@ class Trainer:
 
     def with_clock(self, state: TrainState, share: float) -> TrainState:
         """A state that knows how much of its time the run has used."""
-        clock: Any = np.float32(share)
+        clock: Any = jnp.float32(share)
         if self.layout.mesh is not None:
-            clock = self.layout.place(clock, self.layout.sharding(clock, REPLICATED))
+            clock = self.layout.place(np.float32(share), self.layout.sharding(clock, REPLICATED))
         return state.replace(clock=clock)
 
     def place(self, state: TrainState) -> TrainState:

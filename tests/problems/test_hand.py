@@ -6,6 +6,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -80,7 +81,8 @@ def changed(problem: NamedProblem, cells: dict[Place, int]) -> NamedProblem:
     after = np.array(problem.level.cells)
     for place, code in cells.items():
         after[place] = code
-    return problem.replace(level=problem.level.replace(cells=jnp.asarray(after)))
+    level = jax.tree.map(jnp.asarray, problem.level)
+    return problem.replace(level=level.replace(cells=jnp.asarray(after)))
 
 
 def can_be_solved(problem: NamedProblem) -> bool:

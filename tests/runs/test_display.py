@@ -19,6 +19,7 @@ NO_STATE = object.__new__(TrainState)
 """Nobody looks into it here."""
 BEFORE = SolveRates(0.2, {"rooms": {1: 0.3, 2: 0.1}})
 CURRICULUM = {"solvable": 0.5, "solvable_replayed": 0.75, "states": 2.3, "rooms": 1.4, "objects": 4.0}
+CURRICULUM["shares"] = {"rooms": {"1": 0.6, "2": 0.4}, "objects": {"4": 1.0}, "states": {"2": 0.7, "3": 0.3}}
 
 
 def moment(seconds=10.0, steps=1000, last=False, **record):

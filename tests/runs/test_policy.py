@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from atlas.errors import AtlasError
+from atlas.runs import checkpoints
 from atlas.runs.checkpoints import RATE, load_parameters, load_policy, policies_over_time, run_of, save_parameters
 from fake_runs import TIMES, fake_run
 
@@ -45,7 +46,9 @@ def test_the_best_checkpoint_is_the_one_with_the_highest_rate(run: Path) -> None
     for number, rate in ((7, 0.9), (8, 0.2)):
         shutil.copytree(folder / str(LAST), folder / str(number))
         file = folder / str(number) / "about" / "metadata"
-        file.write_text(json.dumps({**json.loads(file.read_text()), RATE: rate, "iteration": number}))
+        about = {**json.loads(file.read_text()), RATE: rate, "iteration": number}
+        del about["seal"]
+        file.write_text(json.dumps(about | {"seal": checkpoints._seal(about)}))
     assert load_policy(run, "best").iteration == 7
     assert load_policy(run).iteration == LAST
 

@@ -13,14 +13,17 @@ from atlas.domains.minigrid import draw, dynamics, grid, text
 from atlas.domains.minigrid.alphabet import IDS, NAMES
 from atlas.show import canvas
 
-LEVEL = text.parse_level("""
+LEVEL = jax.tree.map(
+    jnp.asarray,
+    text.parse_level("""
     ################
     ##or..sg..kb..##
     ##......>.....##
     ##-p..xy..+a..##
     ################
     carrying: green ball
-""")
+"""),
+)
 TILE = 20
 GOLDEN = Path(__file__).parents[2] / "golden"
 

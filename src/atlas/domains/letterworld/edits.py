@@ -6,7 +6,7 @@ No letter is ever there more often than the settings say; an edit never puts one
 
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Int, Int16, Int32, Key
+from jaxtyping import Bool, Int, Int16, Int32, Integer, Key
 
 from atlas.chance import edit_draws, pick
 from atlas.domains.letterworld.grid import EMPTY, Level
@@ -85,7 +85,7 @@ def _differ(level: Level) -> Bool[Array, "49"]:
     return movable & jnp.any(movable & (cells != lowest))
 
 
-def _put(level: Level, *changes: tuple[Int[Array, ""], Int[Array, ""] | int]) -> Level:
+def _put(level: Level, *changes: tuple[Int[Array, ""], Integer[Array, ""] | int]) -> Level:
     cells = level.cells.reshape(-1)
     for place, code in changes:
         cells = cells.at[place].set(jnp.asarray(code, jnp.uint8))
@@ -93,7 +93,7 @@ def _put(level: Level, *changes: tuple[Int[Array, ""], Int[Array, ""] | int]) ->
 
 
 def _told(
-    at: Int32[Array, ""] | None = None, to: Int32[Array, ""] | None = None, what: Int[Array, ""] | None = None
+    at: Int32[Array, ""] | None = None, to: Int32[Array, ""] | None = None, what: Integer[Array, ""] | None = None
 ) -> Int16[Array, "3"]:
     places = [jnp.int32(-1) if place is None else pack_pair(*jnp.divmod(place, SIZE)) for place in (at, to)]
     return jnp.stack([*places, jnp.int32(-1) if what is None else what.astype(jnp.int32)]).astype(jnp.int16)

@@ -53,10 +53,10 @@ def reset(level: Level) -> State:
     cells = jnp.pad(level.cells, BORDER, constant_values=OUTSIDE_CELL)
     return State(
         cells=cells,
-        position=level.position,
-        direction=level.direction,
-        carrying=level.carrying,
-        rooms=level.rooms,
+        position=jnp.asarray(level.position),  # a level from a file is on the host
+        direction=jnp.asarray(level.direction),
+        carrying=jnp.asarray(level.carrying),
+        rooms=jnp.asarray(level.rooms),
     )
 
 
