@@ -51,6 +51,8 @@ def train_command(argv: list[str]) -> int:
     args = parse(argv)
     require_memory(args.config.least_memory())
     require_folder(args.folder or Path("runs"))
+    if args.hosts.devices is not None and args.hosts.devices > 0:
+        args.config.require_even(args.hosts.devices)
     with join(args.hosts) as team:
         from atlas.runs.run import train
 

@@ -49,7 +49,16 @@ export class Play extends Panel {
   }
 
   reset() { this.actions = []; this.sent = 0; this.film = null; this.player.empty(); this.number = (this.number ?? 0) + 1; }
-  enter() { if (!this.film) this.restart(); else this.light(this.player.scenes[this.player.now]); }
+  enter() {
+    if (!this.film) { this.restart(); return; }
+    this.light(this.player.scenes[this.player.now]);
+    this.focus();
+  }
+
+  focus() {
+    if (this.wantsFocus) this.player.board.svg.focus({ preventScroll: true });
+    this.wantsFocus = false;
+  }
 
   restart() {
     this.reset();
@@ -90,6 +99,7 @@ export class Play extends Panel {
         this.film = film;
         this.player.load(film, { add: !first });
         if (first && actions.length) this.player.go(this.player.scenes.length - 1);
+        if (first) this.focus();
       }
     } catch (error) { this.studio.fail(error); }
     done();

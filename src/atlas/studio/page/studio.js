@@ -160,8 +160,8 @@ class Studio {
       $(`tab-${this.current}`).focus();
     });
     for (const name of this.tabNames) $(`tab-${name}`).addEventListener("click", () => {
+      if (name === "play") this.panels.play.wantsFocus = true;  // the keys play at once
       this.tab(name);
-      if (name === "play") this.panels.play.player.board.svg.focus({ preventScroll: true });  // the keys play at once
     });
     this.current = "draw";
   }
