@@ -23,7 +23,10 @@ def test_no_domain_is_left_out():
     assert set(DOMAINS) <= set(CASES)
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "minigrid" else []) for name in CASES],
+)  # Minigrid has tests of its own for each command
 def case(request, tmp_path_factory):
     """A domain, and the folder of a run in it."""
     folder = tmp_path_factory.mktemp(request.param)

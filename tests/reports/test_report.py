@@ -248,7 +248,7 @@ def test_the_authors_results_stand_beside_ours(folder: Path, tmp_path: Path) -> 
         ("accel", "paper-accel", 0.889, 0.723)
     ]
     assert beside.rows[0][2].value == ours["iqm"].value
-    charts = {chart.name: chart for part in report.charts().values() for chart in part}
+    charts = {chart.name: chart for part in report.charts().values() for chart in part()}
     axes = Figure().add_subplot()
     charts["over-time-iqm-hand"].draw(axes)
     dotted = [line.get_ydata()[0] for line in axes.get_lines() if line.get_linestyle() == ":" and len(line.get_ydata())]

@@ -16,7 +16,10 @@ from studios import serving
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PLAYWRIGHT = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: `apt-get install chromium`")
+pytestmark = [
+    pytest.mark.slow,  # minutes; the messages behind the page have quick tests of their own
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: `apt-get install chromium`"),
+]
 expect = PLAYWRIGHT.expect
 ROOM = """\
 ##############
@@ -84,6 +87,12 @@ def level_text(page, text):
 
 def verdict(page, kind):
     expect(page.locator("#verdict")).to_have_attribute("data-verdict", kind, timeout=SLOW)
+
+
+def say(page, words, understood):
+    """Type a task, and wait until it is said back."""
+    page.locator("#task-text").fill(words)
+    expect(page.get_by_text(f"“{understood}”", exact=True).first).to_be_visible(timeout=SLOW)
 
 
 def cell(page, row, column, board="#draw .board"):
@@ -218,12 +227,13 @@ def test_another_world_is_drawn_and_played(page):
 
 def test_a_problem_is_played_to_acceptance(page):
     level_text(page, ROOM)
-    page.locator("#task-text").fill("pick up the red key")
+    say(page, "pick up the red key", "Pick up a red key.")
     verdict(page, "solvable")
     page.get_by_role("tab", name="Play").click()
     expect(page.locator("#play .facts")).to_contain_text("u0", timeout=SLOW)
-    for key in ("ArrowUp", "ArrowRight", "p"):
+    for number, (key, name) in enumerate((("ArrowUp", "forward"), ("ArrowRight", "right"), ("p", "pick up")), 1):
         page.keyboard.press(key)
+        expect(page.locator("#play .told")).to_contain_text(f"{number}/{number} · {name}", timeout=SLOW)
     expect(page.locator("#play .end")).to_have_text("Solved: the task is complete.", timeout=SLOW)
     expect(page.locator('.machine .here[data-key="uA"]')).to_have_count(1)
     expect(page.locator("#play .facts")).to_contain_text("red key")
@@ -245,7 +255,7 @@ def test_the_plan_is_played_step_by_step(page):
 
 def test_a_policy_is_watched_and_rated(page):
     level_text(page, ROOM)
-    page.locator("#task-text").fill("pick up the red key")
+    say(page, "pick up the red key", "Pick up a red key.")
     verdict(page, "solvable")
     page.get_by_role("tab", name="Watch").click()
     expect(page.locator("#watch .thoughts .taken")).to_have_count(1, timeout=SLOW)
@@ -257,7 +267,7 @@ def test_a_policy_is_watched_and_rated(page):
 
 
 def test_an_edit_is_seen_before_and_after_and_kept(page):
-    page.locator("#task-text").fill("go to the green ball")
+    say(page, "go to the green ball", "Go to a green ball.")
     verdict(page, "solvable")
     page.get_by_role("tab", name="Edits").click()
     page.get_by_label("Which edit").select_option("switch_proposition")
@@ -272,7 +282,7 @@ def test_an_edit_is_seen_before_and_after_and_kept(page):
 
 def test_a_problem_is_saved_and_opened_again(page, root):
     level_text(page, ROOM)
-    page.locator("#task-text").fill("pick up the red key, then go to the blue square")
+    say(page, "pick up the red key, then go to the blue square", "Pick up a red key, then go to a blue square.")
     verdict(page, "solvable")
     page.locator("#name").fill("of my own")
     page.locator("#name").press("Tab")
@@ -296,7 +306,7 @@ def test_a_problem_is_saved_and_opened_again(page, root):
 
 
 def test_a_link_holds_the_problem(page, context, served):
-    page.locator("#task-text").fill("go to the green ball")
+    say(page, "go to the green ball", "Go to a green ball.")
     verdict(page, "solvable")
     page.get_by_role("button", name="Share").click()
     link = page.locator("#link").input_value()
@@ -351,7 +361,7 @@ def test_a_lost_worker_is_not_noticed(page, served):
     before = {lane: worker.starts for lane, worker in served.app.state.lanes.workers.items()}
     for worker in served.app.state.lanes.workers.values():
         worker.process.kill()
-    page.locator("#task-text").fill("go to the green ball")
+    say(page, "go to the green ball", "Go to a green ball.")
     verdict(page, "solvable")
     expect(page.locator(".machine [data-key]")).to_have_count(3)
     workers = served.app.state.lanes.workers

@@ -65,7 +65,7 @@ def in_one_line(task: Task, vocabulary: Vocabulary, phrase: Phrase | None = None
 def _summary(task: Task, vocabulary: Vocabulary, opening: str = _TOO_LARGE) -> str:
     """How large the task is, and a shortest way to the end."""
     states, edges = sum(len(m.states) for m in task.machines), sum(len(m.edges) for m in task.machines)
-    size = f"{opening} for a sentence: {states} states, {edges} transitions"
+    size = f"{opening} for a sentence: {states} state{'s'[: states != 1]}, {edges} transition{'s'[: edges != 1]}"
     size += "" if task.is_flat else f", {len(task.machines)} machines"
     try:
         trace = next(iter(check.examples(task, vocabulary)[0]), None)
