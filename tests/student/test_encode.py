@@ -17,7 +17,7 @@ from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 FEATURES = students.DOMAIN.vocabulary.features
 PROPS = len(FEATURES)
 NODES, EDGES, LITERALS = 4, 3, 2
-KINDS = ("structured", "independent")
+KINDS = ("structured", "bound", "independent")
 
 
 def config(**changes):
@@ -58,7 +58,8 @@ def literal_embedding(params, literal):
     if isinstance(params, encode.Independent):
         return params.rows[PROPS + literal]
     location, *objects = FEATURES[abs(literal) - 1]
-    summed = sum(thing @ params.objects for thing in objects)
+    embedded = [thing @ params.objects for thing in objects]
+    summed = sum(np.maximum(one, 0.0) for one in embedded) if isinstance(params, encode.Bound) else sum(embedded)
     return np.sign(literal) * (np.concatenate([summed, location[:3]]) @ params.location)
 
 
@@ -105,6 +106,14 @@ def chain(last):
         guard=jnp.array([[[5]], [[0]]], jnp.int16),
         outcome=jnp.array([RUNNING, last], jnp.int8),
     )
+
+
+def test_only_bound_literals_say_which_colour_belongs_to_which_shape():
+    names = ("next_ball_red_key_blue", "next_ball_blue_key_red")
+    one, other = (students.DOMAIN.vocabulary.ids[name] + 1 for name in names)
+    for kind, told_apart in (("structured", False), ("bound", True)):
+        a, b = (literal_embedding(jax.device_get(PARAMS[kind].literals), literal) for literal in (one, other))
+        assert np.allclose(a, b, atol=1e-5) != told_apart
 
 
 def test_avoiding_is_not_reaching():

@@ -51,12 +51,31 @@ def by_hand_dense(params, seen):
     return nn.relu(flat @ params.layers[0].kernel + params.layers[0].bias[None])
 
 
-WAYS = {"conv": by_flax, "dense": by_hand_dense}
+def by_hand_with_queries(params, seen):
+    """Query by query: does a cell have what the task looks for?"""
+    cells = jnp.concatenate(
+        [jax.nn.one_hot(x, n) for x, n in zip((seen >> 3, seen & 7), students.CELLS.fields, strict=True)], -1
+    )
+    cells = cells.reshape(len(seen), 25, -1)
+    asked = TASK @ params.queries.ask.kernel + params.queries.ask.bias[None]
+    answers = []
+    for query in jnp.split(asked, QUERIES, -1):
+        weights, bias = query[:, None, :-1], query[:, -1:]
+        answers.append(nn.relu((weights * cells).sum(-1) + bias))
+    flat = embedded(params, seen).reshape(len(seen), -1)
+    told = jnp.concatenate(answers, -1) @ params.queries.answers
+    return nn.relu(flat @ params.layers[0].kernel + params.layers[0].bias[None] + told)
+
+
+QUERIES = 3
+TASK = jax.random.normal(jax.random.key(2), (SAMPLES, students.TINY["task_width"]))
+WAYS = {"conv": (by_flax, 0), "dense": (by_hand_dense, 0), "queries": (by_hand_with_queries, QUERIES)}
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_features_and_gradients_are_those_of_the_plain_network(way):
-    config = students.student(view=way).config
+    plain, queries = WAYS[way]
+    config = students.student(view="dense" if queries else way, queries=queries).config
     params, seen = initial(config), cells(SAMPLES)
     weights = jax.random.normal(jax.random.key(1), (SAMPLES, encode.width(config, students.CELLS)))
 
@@ -67,15 +86,17 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
         return jax.jit(jax.grad(loss, has_aux=True))(params)
 
-    ours = lambda params, seen: encode.encode_view(params, config, seen, jnp.zeros((len(seen), 1)), jnp.float32)  # noqa: E731
-    (gradient, features), (expected_gradient, expected) = both(ours), both(WAYS[way])
+    ours = lambda params, seen: encode.encode_view(params, config, seen, TASK, jnp.float32)  # noqa: E731
+    (gradient, features), (expected_gradient, expected) = both(ours), both(plain)
     np.testing.assert_allclose(features, expected, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), gradient, expected_gradient)
 
 
 def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
     params, seen = initial(CONFIG), cells(6)
-    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((len(seen), 1)), jnp.float32))
+    encoded = jax.jit(
+        lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((*seen.shape[:-2], 1)), jnp.float32)
+    )
     flat = encoded(seen)
     np.testing.assert_allclose(encoded(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
     for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):
