@@ -116,14 +116,17 @@ class NetworkConfig(Settings):
     """The policy network. Defaults are the paper's (Appendix C)."""
 
     section: ClassVar[str] = "student.network"
-    view: Literal["conv", "dense"] = "conv"
-    """Three 2x2 convolutions, or one dense layer over the whole view (fast on CPUs)."""
+    view: Literal["conv", "dense", "conditioned"] = "conv"
+    """Three 2x2 convolutions; or one dense layer over the whole view (fast on CPUs); or the same over a view whose
+    cells the task has weighed, so that what it asks for and what it forbids stand out."""
     embedding: int = setting(16, at_least=1)
     """Width of each of the tile and colour embeddings."""
     filters: tuple[int, int, int] = setting((32, 64, 64), at_least=1)
     """Filters of the convolutions."""
     view_width: int = setting(128, at_least=1)
     """Width of the dense view layer."""
+    view_filters: int = setting(8, at_least=1)
+    """Of a conditioned view: numbers that the task gives each cell."""
     task: Literal["graph", "index"] = "graph"
     """Encode the task by its graph, or by the number of its current state alone (ablation)."""
     graph_layers: int = setting(5, at_least=1)

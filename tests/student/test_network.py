@@ -17,6 +17,7 @@ OPTIONS = {
         "view": "conv", "literals": "independent", "task_into_gru": False,
     },
     "index, bf16": {"task": "index", "bf16": True},
+    "conditioned view, edge messages": {"view": "conditioned", "view_filters": 2, "messages": "edge"},
 }  # fmt: skip
 
 

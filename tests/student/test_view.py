@@ -51,7 +51,20 @@ def by_hand_dense(params, seen):
     return nn.relu(flat @ params.layers[0].kernel + params.layers[0].bias[None])
 
 
-WAYS = {"conv": by_flax, "dense": by_hand_dense}
+def by_hand_conditioned(params, seen):
+    """Sample by sample and cell by cell: each filter weighs the embedding of the cell."""
+    to_filters, layer = params.layers
+
+    def one(seen, task):
+        filters = (task @ to_filters.kernel + to_filters.bias).reshape(-1, CONFIG.view_filters)
+        worth = jnp.stack([embedded(params, cell) @ filters for cell in seen.reshape(-1)])
+        return nn.relu(worth.reshape(-1) @ layer.kernel + layer.bias)
+
+    return jax.vmap(one)(seen, TASKS)
+
+
+TASKS = jax.random.normal(jax.random.key(2), (SAMPLES, CONFIG.task_width))
+WAYS = {"conv": by_flax, "dense": by_hand_dense, "conditioned": by_hand_conditioned}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -67,7 +80,7 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
         return jax.jit(jax.grad(loss, has_aux=True))(params)
 
-    ours = lambda params, seen: encode.encode_view(params, config, seen, jnp.float32)  # noqa: E731
+    ours = lambda params, seen: encode.encode_view(params, config, seen, TASKS, jnp.float32)  # noqa: E731
     (gradient, features), (expected_gradient, expected) = both(ours), both(WAYS[way])
     np.testing.assert_allclose(features, expected, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), gradient, expected_gradient)
@@ -75,7 +88,10 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
 def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
     params, seen = initial(CONFIG), cells(6)
-    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.float32))
+    tasks = jnp.zeros((6, CONFIG.task_width))
+    encoded = jax.jit(
+        lambda seen: encode.encode_view(params, CONFIG, seen, tasks.reshape(*seen.shape[:-2], -1), jnp.float32)
+    )
     flat = encoded(seen)
     np.testing.assert_allclose(encoded(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
     for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):

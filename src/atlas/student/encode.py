@@ -65,7 +65,8 @@ class View(Struct):
     embeddings: tuple[Float32[Array, "_values embedding"], ...]
     """One table for each field of a cell."""
     layers: tuple[Dense, ...]
-    """Three convolutions (kernels of 2 * 2 * inputs rows), or one layer over the whole view."""
+    """Three convolutions (kernels of 2 * 2 * inputs rows), or one layer over the whole view; before the latter, if the
+    view is conditioned, the layer from a task's embedding to its filters, which weigh the embedding of a cell."""
 
 
 def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
@@ -73,27 +74,35 @@ def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
     inside = len(cells.fields) * config.embedding
     widths = (inside, *config.filters)
     shapes = [(4 * inputs, outputs) for inputs, outputs in pairwise(widths)]
-    if config.view == "dense":
-        shapes = [(cells.rows * cells.cols * inside, config.view_width)]
-    return View(
-        embeddings=tuple(table(normals, values, config.embedding) for values in cells.fields),
-        layers=tuple(linear(orthogonal(normals, GAIN, *shape)) for shape in shapes),
-    )
+    if config.view != "conv":
+        of_a_cell = inside if config.view == "dense" else config.view_filters
+        shapes = [(cells.rows * cells.cols * of_a_cell, config.view_width)]
+    embeddings = tuple(table(normals, values, config.embedding) for values in cells.fields)
+    layers = tuple(linear(orthogonal(normals, GAIN, *shape)) for shape in shapes)
+    if config.view == "conditioned":
+        layers = (linear(lecun(normals, config.task_width, inside * config.view_filters)), *layers)
+    return View(embeddings=embeddings, layers=layers)
 
 
 def width(config: NetworkConfig, cells: Cells) -> int:
     """Features of a view."""
-    return config.view_width if config.view == "dense" else cells.rows * cells.cols * config.filters[-1]
+    return cells.rows * cells.cols * config.filters[-1] if config.view == "conv" else config.view_width
 
 
 def encode_view(
-    params: View, config: NetworkConfig, view: UInt8[Array, "*lead rows cols"], dtype: DTypeLike
+    params: View,
+    config: NetworkConfig,
+    view: UInt8[Array, "*lead rows cols"],
+    task: Float32[Array, "*lead width"],
+    dtype: DTypeLike,
 ) -> Float32[Array, "*lead features"]:
-    """Features of views."""
+    """Features of views; only if they are conditioned does the task's embedding matter."""
     *lead, rows, cols = view.shape
     flat = view.reshape(-1, rows, cols)
     if config.view == "dense":
         features = _encode_dense(params, flat, dtype)
+    elif config.view == "conditioned":
+        features = _encode_conditioned(params, flat, task.reshape(len(flat), -1), dtype)
     else:
         features = in_chunks(jax.checkpoint(lambda part: _convolve(params, part, dtype)), flat, CHUNK)
     return features.reshape(*lead, -1)
@@ -123,6 +132,19 @@ def _folded(params: View) -> Floats:
 def _encode_dense(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
     bits = cell_bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
     return jax.nn.relu(plus(product(bits, _folded(params), dtype), params.layers[0].bias))
+
+
+def _encode_conditioned(
+    params: View, view: UInt8[Array, "samples rows cols"], task: Float32[Array, "samples width"], dtype: DTypeLike
+) -> Floats:
+    """Where is what the task asks for, where what it forbids? Features of a view apart from the task cannot tell, and
+    to find out from both side by side takes a network very long; here the task says what each cell is worth."""
+    to_filters, layer = params.layers
+    bits = cell_bits(view, tuple(map(len, params.embeddings))).reshape(len(view), view.shape[1] * view.shape[2], -1)
+    codes = jax.scipy.linalg.block_diag(*params.embeddings)
+    filters = dense(to_filters, task, dtype).reshape(len(view), codes.shape[1], -1)
+    worth = jnp.einsum("sce,sef->scf", product(bits, codes, dtype), filters)
+    return jax.nn.relu(dense(layer, worth.reshape(len(view), -1), dtype))
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
