@@ -97,7 +97,9 @@ def by_loop(params, noise, graph, messages="mean"):
     return np.stack(x) @ params.output.kernel + params.output.bias
 
 
-@pytest.mark.parametrize(("kind", "messages"), [("structured", "mean"), ("independent", "mean"), ("structured", "edge")])
+@pytest.mark.parametrize(
+    ("kind", "messages"), [("structured", "mean"), ("independent", "mean"), ("structured", "edge")]
+)
 @given(seed=st.integers(0, 10_000))
 def test_the_encoder_is_the_papers_equations(kind, messages, seed):
     """With `edge` messages, each is rectified before the mean."""
@@ -116,7 +118,9 @@ def test_only_edge_messages_tell_which_label_leads_where(messages):
         target = jnp.array([[1, 2], [-1, -1], [-1, -1]], jnp.int8)
         return Graph(target=target, guard=guard, outcome=jnp.array([RUNNING, ACCEPTED, REJECTED], jnp.int8))
 
-    one, other = (ENCODE[messages](PARAMS["structured"], jax.random.key(0), fork(*labels)) for labels in [(5, 9), (9, 5)])
+    one, other = (
+        ENCODE[messages](PARAMS["structured"], jax.random.key(0), fork(*labels)) for labels in [(5, 9), (9, 5)]
+    )
     assert np.allclose(one[0], other[0], atol=1e-5) == (messages == "mean")
 
 
