@@ -36,17 +36,16 @@ def initial(settings):
 
 
 PARAMS = {kind: initial(config(literals=kind)) for kind in KINDS}
-ENCODE = {
-    messages: jax.jit(
-        lambda params, key, graph, messages=messages: encode.encode_task(
-            params, FEATURES, key, graph, jnp.float32, messages
-        )
-    )
-    for messages in ("mean", "edge")
-}
+
+
+def encoder(settings):
+    return jax.jit(lambda params, key, graph: encode.encode_task(params, settings, FEATURES, key, graph, jnp.float32))
+
+
+ENCODE = {messages: encoder(config(messages=messages)) for messages in ("mean", "edge")}
 encode_jit = ENCODE["mean"]
 
-noise_jit = jax.jit(lambda key: encode.noise(key, NODES, config().task_width))
+noise_jit = jax.jit(lambda key: encode.noise(key, NODES, config()))
 
 
 def random_graph(seed):
@@ -152,7 +151,7 @@ def test_a_node_knows_what_lies_ahead_as_far_as_there_are_layers():
 
 
 def test_noise_has_the_papers_variance():
-    noise = encode.noise(jax.random.key(0), 100, 100)
+    noise = encode.noise(jax.random.key(0), 100, config(task_width=100))
     np.testing.assert_allclose(np.var(noise), 0.1, rtol=0.05)
 
 
@@ -168,7 +167,7 @@ def test_index_refuses_more_states_than_it_can_tell_apart():
     params = initial(config(task="index"))
     graph = jax.tree.map(lambda leaf: jnp.resize(leaf, (17, *leaf.shape[1:])), random_graph(0))
     with pytest.raises(AtlasError, match=r"17 states.*at most 16"):
-        encode.encode_task(params, FEATURES, jax.random.key(0), graph, jnp.float32)
+        encode.encode_task(params, config(), FEATURES, jax.random.key(0), graph, jnp.float32)
 
 
 def test_looking_up_adds_rows():
