@@ -17,7 +17,7 @@ OPTIONS = {
         "view": "conv", "literals": "independent", "task_into_gru": False,
     },
     "index, bf16": {"task": "index", "bf16": True},
-    "conditioned view, edge messages": {"view": "conditioned", "view_filters": 2, "messages": "edge"},
+    "queries, edge messages, bound literals": {"queries": 2, "messages": "edge", "literals": "bound"},
 }  # fmt: skip
 
 
