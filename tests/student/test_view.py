@@ -96,7 +96,9 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
 def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
     params, seen = initial(CONFIG), cells(6)
-    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((len(seen), 1)), jnp.float32))
+    encoded = jax.jit(
+        lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((*seen.shape[:-2], 1)), jnp.float32)
+    )
     flat = encoded(seen)
     np.testing.assert_allclose(encoded(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
     for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):

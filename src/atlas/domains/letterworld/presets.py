@@ -8,10 +8,10 @@ from atlas.presets import Preset, tiny
 from atlas.ued import DRConfig
 
 NETWORK = NetworkConfig(
-    view="dense", view_width=128, messages="edge", graph_layers=4, task_width=64, edge_width=32, recurrent=128,
-    head_width=128, value_init=0.01,
+    view="dense", view_width=128, queries=8, messages="edge", graph_layers=3, task_width=64, edge_width=32,
+    node_noise=0.0, recurrent=128, head_width=128, value_init=0.01,
 )  # fmt: skip
-PPO = PPOConfig(learning_rate=1e-3, epochs=4, minibatch_envs=16, gamma=0.94)
+PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32, gamma=0.94, gae_lambda=0.95, entropy=0.05)
 
 QUICK = Config(
     domain=LetterWorldConfig(step_limit=64),
