@@ -135,6 +135,9 @@ class NetworkConfig(Settings):
     leads where, as avoiding something needs."""
     task_width: int = setting(128, at_least=1)
     """Features of a node."""
+    node_noise: float = setting(0.1, at_least=0.0)
+    """Variance of the random features that nodes of a task start with: they tell apart nodes that look the same, and
+    stand in the way of reading the labels of the others."""
     edge_width: int = setting(64, at_least=1)
     """Features of an edge."""
     literals: Literal["structured", "bound", "independent"] = "structured"

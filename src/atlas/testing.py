@@ -166,19 +166,11 @@ def rows_are_a_prefix_of_the_state(work: Work) -> None:
         assert not rows or leaf.ndim, f"`rows` says that {jax.tree_util.keystr(path)} has rows, and it is one number"
 
 
-def the_share_of_updates_is_as_planned(work: Work) -> None:
-    """Once its memory is filled enough."""
-    seen = work.history(400, seed=3)
-    share = 0.0 if work.plan.buffer is None else work.plan.buffer.min_fill
-
-    def is_ready(one: Iteration) -> bool:
-        memory = work.teacher.memory(one.before)
-        return memory is None or float(memory.records.filled.mean()) >= share
-
-    ready = [one.train for one in seen if is_ready(one)]
-    assert ready, "the memory was never filled enough"
-    close = abs(np.mean(ready) - work.plan.trained) <= 4 * np.sqrt(0.25 / len(ready))
-    assert close, f"{np.mean(ready):.2f} of the iterations train, and the plan says {work.plan.trained:.2f}"
+def it_trains_and_only_scores_as_planned(work: Work) -> None:
+    """Where the plan has batches that are only scored, there are such, and others: else nothing would be learnt."""
+    trains = {one.train for one in work.seen}
+    assert True in trains, "no iteration trains"
+    assert work.plan.num_eval is None or False in trains, "the plan has a batch that is only scored, and there is none"
 
 
 def new_problems_have_numbers_of_their_own(work: Work) -> None:
@@ -213,7 +205,7 @@ TEACHER_LAWS: Final = (
     batches_have_the_promised_size,
     the_kind_of_a_batch_is_true,
     rows_are_a_prefix_of_the_state,
-    the_share_of_updates_is_as_planned,
+    it_trains_and_only_scores_as_planned,
     new_problems_have_numbers_of_their_own,
     the_same_seed_gives_the_same_history,
     trivial_problems_are_never_kept,

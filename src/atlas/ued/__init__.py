@@ -5,7 +5,7 @@ which can be read without JAX, and its row in TEACHERS. Problems are opaque pytr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
@@ -77,8 +77,6 @@ class Plan:
     """Environments in an iteration that trains."""
     num_eval: int | None = None
     """Environments in an iteration that only scores its problems; None: every iteration trains."""
-    trained: float = 1.0
-    """The share of iterations that train, as expected once its memory is filled enough."""
     pool: int = 1
     """Problems an environment takes in turn; those of one environment stand together in a proposal."""
     carry: bool = False
@@ -160,7 +158,6 @@ class PLRConfig(TeacherConfig):
             title="PLR" if self.train_on_new else "PLR⊥",
             num_train=num_envs,
             num_eval=None if self.train_on_new else self.num_eval or num_envs,
-            trained=1.0 if self.train_on_new else self.replay_prob,
             score=self.score,
             buffer=self.buffer,
         )
@@ -178,9 +175,7 @@ class ACCELConfig(PLRConfig):
     """How children are made."""
 
     def plan(self, num_envs: int, minimal: bool = False) -> Plan:
-        plan = super().plan(num_envs, minimal)
-        trained = plan.trained if plan.num_eval is None else self.replay_prob / (1 + self.replay_prob)
-        return replace(plan, title="ACCEL-0" if minimal else "ACCEL", trained=trained, edits=self.edits)
+        return replace(super().plan(num_envs, minimal), title="ACCEL-0" if minimal else "ACCEL", edits=self.edits)
 
 
 class Row(NamedTuple):
@@ -211,7 +206,8 @@ def absent(name: str, plain: dict[str, Any], plan: dict[str, Any], sentence: str
     """A row for a teacher that was passed by value in another process: its settings and its plan can be read, as a run
     has kept them, and whoever needs the teacher itself gets the sentence."""
     nested = {"buffer": BufferConfig, "edits": EditConfig}
-    kept = Plan(**plan | {key: from_plain(kind, plan[key]) for key, kind in nested.items() if plan[key] is not None})
+    told = {key.name: plan[key.name] for key in fields(Plan)}
+    kept = Plan(**told | {key: from_plain(kind, told[key]) for key, kind in nested.items() if told[key] is not None})
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     known = [(key, type(value), field(default=value)) for key, value in values.items() if key != "name"]
     kind = make_dataclass(

@@ -15,7 +15,7 @@ from atlas.config import (
     TaskSampler,
 )
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.presets import Preset
+from atlas.presets import Preset, tiny
 from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig, PLRConfig, TeacherConfig
 
 DAG_STEPS = 6_291_456_000
@@ -205,24 +205,13 @@ def _small() -> Iterator[tuple[str, Preset]]:
         yield f"laptop-{name}", Preset(laptop(name), f"{words} on up to six rooms, an hour on two cores, blind")
 
 
-TINY = Config(
-    domain=MinigridConfig(rooms=(1, 2), step_limit=8),
-    tasks=TaskConfig(max_length=2),
-    teacher=ACCELConfig(
-        replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
-    ),
-    student=StudentConfig(
-        network=NetworkConfig(
-            view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
-        ),
-        ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
-    ),
-    run=RunConfig(num_envs=8, rollout=8, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0),
-)
+TINY = tiny(MinigridConfig(rooms=(1, 2), step_limit=8))
 
 PRESETS: dict[str, Preset] = {
     **dict(_small()),
-    "tiny": Preset(TINY, "seconds, for trying things out; too small to learn"),
+    "tiny": Preset(
+        tiny(MinigridConfig(rooms=(1, 2), step_limit=8)), "seconds, for trying things out; too small to learn"
+    ),
     **dict(_core()),
     **dict(_dag()),
     **dict(_conditioning()),
