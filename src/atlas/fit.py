@@ -160,4 +160,6 @@ def _record(trainer: Trainer, moment: Moment, metrics: Metrics, took: float, con
     memory = trainer.teacher.memory(moment.state.teacher)
     if memory is not None:
         record["buffer"] = {"fill": int(buffers.fill(memory)), "capacity": len(memory.records.filled)}
+    if tell := getattr(trainer.teacher, "tell", None):
+        record |= {"teacher": told} if (told := tell(moment.state.teacher)) else {}
     return record

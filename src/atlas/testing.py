@@ -23,6 +23,7 @@ from atlas.tasks.packed import sound
 from atlas.types import (
     KINDS,
     Domain,
+    Echoes,
     Edit,
     Lineage,
     Outcome,
@@ -40,6 +41,7 @@ from atlas.ued.supply import Supply
 # Teachers. Problems are mere numbers: a teacher may not look into them.
 
 NUM_ENVS: Final = 4
+TOY_PROPS: Final = 8
 
 
 def toy_supply(plan: Plan) -> Supply:
@@ -48,13 +50,26 @@ def toy_supply(plan: Plan) -> Supply:
     def sample(key: Key[Array, ""], batch: int) -> Problem:
         return Problem(level=jax.random.bits(key, (batch,), jnp.uint32) | 1, task=jnp.zeros(batch, jnp.int8))
 
-    def edit(key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial) -> tuple[Problem, Lineage]:
+    def edit(
+        key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial, weights: Any = None
+    ) -> tuple[Problem, Lineage]:
         """The child is its parent plus what partial progress says; it counts its edits in the task."""
         child = Problem(level=problem.level + partial.level, task=problem.task + 1)
-        return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1)
+        edits = lineage.edits.at[0].set(jnp.int8(1))
+        return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1, edits=edits)
 
     nothing = Partial(level=jnp.uint32(0), task_state=jnp.int8(0), valid=jnp.array(False))
-    return Supply(sample=sample, edit=edit, partial=nothing, plan=plan)
+    return Supply(
+        sample=sample,
+        edit=edit,
+        partial=nothing,
+        plan=plan,
+        check=(lambda problem: problem.level % 7 != 0) if plan.edits and plan.edits.screen else None,
+        features=lambda problem: (problem.level % jnp.array([2, 3], jnp.uint32)).astype(jnp.float32),
+        mentions=lambda problem: (problem.level % jnp.array([TOY_PROPS], jnp.uint32)).astype(jnp.int32),
+        props=TOY_PROPS,
+        edit_names=("one", "two", "echo"),
+    )
 
 
 def is_trivial(number: Any) -> Any:
@@ -109,8 +124,10 @@ class Work:
 
         def iterate(key: Key[Array, ""], state: Any, train: bool) -> tuple[Proposal, Outcome, Any]:
             proposed, proposal = self.teacher.propose(key, state, train)
-            envs = len(proposal.slots) // self.plan.pool
-            number = proposal.problems.level[:envs]
+            assessed = jax.tree.map(lambda x: x[:: self.plan.pool] if x.ndim else x, proposal)
+            number = assessed.problems.level
+            envs = len(number)
+            heard = Problem(level=(number // 5 * 5 + 1).astype(jnp.uint32), task=assessed.problems.task)
             outcome = Outcome(
                 score=(number % 1009).astype(jnp.float32),
                 best_return=(number % 2).astype(jnp.float32),
@@ -118,8 +135,11 @@ class Work:
                 solves=(number % 3).astype(jnp.int32),
                 trivial=is_trivial(number),
                 partial=toy_progress(envs),
+                first=(number % 2).astype(jnp.int8),
+                discounted=(number % 2).astype(jnp.float32),
+                echo=Echoes(problems=heard, valid=number % 3 != 0),
             )
-            return proposal, outcome, self.teacher.observe(proposed, proposal, outcome)
+            return proposal, outcome, self.teacher.observe(proposed, assessed, outcome)
 
         return jax.jit(iterate, static_argnames="train")
 
