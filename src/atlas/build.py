@@ -81,6 +81,7 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
 def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
     """The whole experiment as pure functions, of parts that were made already or else are made here."""
     config.require_even(layout.shards)
+    _require_helpers(config)
     made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
     learner = ppo.Learner(made.student, settings, ppo.optimiser(settings), layout)
@@ -200,6 +201,19 @@ def edit_table(config: Config, world: World) -> tuple[str, ...]:
     """The names of all ways in which a teacher makes one problem of another: rows are what a lineage records."""
     more = config.plan.edits.more if config.plan.edits else ()
     return (*edit_names(world.domain, world.formalism, more), ECHO)
+
+
+def _require_helpers(config: Config) -> None:
+    """Fail unless the domain has what the teacher needs of it."""
+    plan, domain = config.plan, config.domain.name
+    for needs, method, word in (
+        (plan.prove is not None, "solve_many", "teacher.score = oracle needs the plans of a prover"),
+        (plan.edits is not None and plan.edits.screen, "screen", "teacher.edits.screen needs a check for solvability"),
+    ):
+        if needs and getattr(surface_of(domain), method, None) is None:
+            raise AtlasError(f"{word}, and the domain {domain} has none")
+    if plan.prove is not None and jax.process_count() > 1:
+        raise AtlasError("teacher.score = oracle needs one host: plans are looked for beside it")
 
 
 AT_ONCE = 256

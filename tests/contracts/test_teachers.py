@@ -48,7 +48,9 @@ CONFIGS = {
         replay_prob=0.7, num_eval=NUM_EVAL, buffer=BUFFER, edits=EditConfig(learn=True, screen=True)
     ),
     "scout": ScoutConfig(pool=2),
-    "sfl": SFLConfig(every=3, rounds=2, attempts=2, num_eval=NUM_EVAL, buffer=dataclasses.replace(BUFFER, min_fill=0.0)),
+    "sfl": SFLConfig(
+        every=3, rounds=2, attempts=2, num_eval=NUM_EVAL, buffer=dataclasses.replace(BUFFER, min_fill=0.0)
+    ),
     "sfl equal": SFLConfig(every=3, rounds=1, attempts=2, buffer=dataclasses.replace(BUFFER, min_fill=0.0)),
     "echo": EchoConfig(buffer=BUFFER),
 }

@@ -78,7 +78,9 @@ class Echo:
         slots = jnp.where(proposal.kind == REPLAYED, proposal.slots, -1)
         buffer = buffers.update(state.buffer, slots, outcome)
         asked = jnp.where(echo.valid[:, None], self._asked(echo.problems), -1)
-        heard = (self.config.forget * state.heard).at[jnp.where(asked >= 0, asked, len(state.heard))].add(1.0, mode="drop")
+        heard = (
+            (self.config.forget * state.heard).at[jnp.where(asked >= 0, asked, len(state.heard))].add(1.0, mode="drop")
+        )
         known = buffer.records
         worth = self._worth(heard, self._asked(buffer.problems), known)
         buffer = buffer.replace(records=known.replace(score=jnp.where(known.filled, worth, known.score)))

@@ -35,9 +35,7 @@ def none_yet(kinds: int) -> Gains:
     return Gains(made=jnp.zeros(kinds), total=jnp.zeros(kinds), square=jnp.float32(0.0))
 
 
-def observe(
-    gains: Gains, edits: Int8[Array, "children max_edits"], gain: Float32[Array, "children"]
-) -> Gains:
+def observe(gains: Gains, edits: Int8[Array, "children max_edits"], gain: Float32[Array, "children"]) -> Gains:
     """Take in a batch of children: the rows of the edits that made each (-1 unused), and what it gained."""
     used = edits >= 0
     each = jnp.where(used, gain[:, None], 0.0)

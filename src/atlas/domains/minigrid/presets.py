@@ -16,7 +16,17 @@ from atlas.config import (
 )
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.presets import Preset
-from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig, PLRConfig, TeacherConfig
+from atlas.ued import (
+    ACCELConfig,
+    BufferConfig,
+    DRConfig,
+    EchoConfig,
+    EditConfig,
+    PLRConfig,
+    ScoutConfig,
+    SFLConfig,
+    TeacherConfig,
+)
 
 DAG_STEPS = 6_291_456_000
 
@@ -115,10 +125,12 @@ SMALL_NETWORK = NetworkConfig(
 )
 SMALL_PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32)
 
+SMALL_ACCEL = ACCELConfig(replay_prob=0.8, num_eval=512, edits=EditConfig(least=1, most=5))
+
 SMALL_TEACHERS: dict[str, tuple[TeacherConfig, bool]] = {
     "dr": (DRConfig(), False),
     "plr": (PLRConfig(replay_prob=0.5, num_eval=2048), False),
-    "accel": (ACCELConfig(replay_prob=0.8, num_eval=512, edits=EditConfig(least=1, most=5)), False),
+    "accel": (SMALL_ACCEL, False),
     "accel0": (ACCELConfig(replay_prob=0.9, num_eval=512, edits=EditConfig(least=1, most=5)), True),
 }
 """Teachers for small machines, and whether the generator is minimal. Scoring is cheap, so more problems are scored
@@ -170,6 +182,57 @@ def laptop(teacher: str) -> Config:
     return replace(config, teacher=settings, student=replace(config.student, ppo=ppo))
 
 
+INFORMED_EDITS = replace(SMALL_ACCEL.edits, screen=True)
+
+MORE_TEACHERS: dict[str, tuple[TeacherConfig, bool, str]] = {
+    "accel-posterior": (replace(SMALL_ACCEL, score="posterior"), False, "ACCEL scored by posterior learnability"),
+    "accel-mna": (replace(SMALL_ACCEL, score="mna"), False, "ACCEL scored by negative advantage"),
+    "accel-edits": (
+        replace(SMALL_ACCEL, edits=replace(SMALL_ACCEL.edits, learn=True)),
+        False,
+        "ACCEL that learns which edits pay",
+    ),
+    "echo": (EchoConfig(), False, "tasks read off what was played"),
+    "dr-informed": (DRConfig(), True, "domain randomisation"),
+    "accel-informed": (replace(SMALL_ACCEL, edits=INFORMED_EDITS), True, "ACCEL, its children screened"),
+    "accel-edits-informed": (
+        replace(SMALL_ACCEL, edits=replace(INFORMED_EDITS, learn=True)),
+        True,
+        "ACCEL that learns which edits pay, its children screened",
+    ),
+    "accel-oracle": (
+        replace(SMALL_ACCEL, score="oracle", edits=INFORMED_EDITS),
+        True,
+        "ACCEL scored by regret against the prover's plans, its children screened",
+    ),
+    "sfl": (SFLConfig(num_eval=512), True, "sampling for learnability"),
+    "scout": (ScoutConfig(), True, "solve rates predicted from features of problems"),
+}
+"""Teachers beyond the paper's: their settings, whether problems are level-conditioned and screened, and words."""
+
+
+def more(teacher: str, base: Config) -> Config:
+    """A teacher beyond the paper's in the place of the one of a small experiment."""
+    settings, informed, _ = MORE_TEACHERS[teacher]
+    if isinstance(settings, PLRConfig) and isinstance(base.teacher, PLRConfig):
+        settings = replace(settings, buffer=base.teacher.buffer, num_eval=base.teacher.num_eval)
+    if isinstance(settings, SFLConfig) and isinstance(base.teacher, PLRConfig):
+        settings = replace(settings, num_eval=base.teacher.num_eval)
+    if informed:
+        oversample = 2 if isinstance(settings, ScoutConfig) else base.pairing.oversample
+        base = replace(base, pairing=replace(base.pairing, how="level", solvable=True, oversample=oversample))
+    return replace(base, teacher=settings)
+
+
+def _more() -> Iterator[tuple[str, Preset]]:
+    for name, (_, informed, words) in MORE_TEACHERS.items():
+        track = "informed" if informed else "blind"
+        yield f"quick-{name}", Preset(more(name, quick()), f"quick with {words} ({track})")
+    for name in ("dr-informed", "accel-informed", "sfl", "scout", "echo"):
+        words = MORE_TEACHERS[name][2]
+        yield f"laptop-{name}", Preset(more(name, laptop("accel")), f"laptop-accel with {words}")
+
+
 def _small() -> Iterator[tuple[str, Preset]]:
     yield "quick", Preset(quick(), "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)")
     for name in ("plr", "dr", "accel0"):
@@ -198,6 +261,7 @@ TINY = Config(
 
 PRESETS: dict[str, Preset] = {
     **dict(_small()),
+    **dict(_more()),
     "tiny": Preset(TINY, "seconds, for trying things out; too small to learn"),
     **dict(_core()),
     **dict(_dag()),
