@@ -1,8 +1,8 @@
-"""All teachers, several seeds, one core each: at equal wall clock and at equal env steps, blind and informed tracks apart.
+"""All teachers, several seeds, one core each: at equal wall clock and at equal env steps, in two tracks.
 
-`python benchmarks/teachers.py all` trains, evaluates, prints the table and draws the figures. It can be stopped (Ctrl-C)
-and called again: runs go on where they were, and what is finished is not done again. `run` only trains, `table` only
-evaluates what there is.
+`python benchmarks/teachers.py all` trains, evaluates, prints the tables and draws the figures. It can be stopped with
+Ctrl-C and called again: runs go on where they were, and what is finished is not done again. `run` only trains, `table`
+only evaluates what there is.
 
 In the *blind* track problems are sampled independently and no solver is asked; in the *informed* track tasks are
 sampled for their levels and problems (children, too) pass the relaxed check. ACCEL's plain form takes part in both.

@@ -222,7 +222,7 @@ AT_ONCE = 256
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
-    domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
+    domain, surface = made.world.domain, surface_of(made.config.domain.name)
     screen = surface.screen(made.config.domain)
 
     def sizes(problem: Problem) -> dict[str, Array]:

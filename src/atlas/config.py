@@ -262,7 +262,7 @@ class Config(Settings):
         )  # fmt: skip
         require(
             self.plan.prove is None or self.tasks.reward == "sparse",
-            "tasks.reward", self.tasks.reward, "sparse is needed where teacher.score = oracle: plans earn 1 at their end",
+            "tasks.reward", self.tasks.reward, "sparse is needed where teacher.score = oracle",
         )  # fmt: skip
         require(
             run.num_envs % ppo.minibatch_envs == 0,

@@ -250,7 +250,7 @@ def check_teacher(settings: TeacherConfig, make: Callable[..., Teacher] | None =
 
 # Scores
 
-TIME, BATCH = 12, 7
+TIME, BATCH, TOY_GAMMA = 12, 7, 0.9
 
 
 def random_rollout(seed: int, finish: float = 0.25) -> dict[str, np.ndarray]:
@@ -266,7 +266,7 @@ def random_rollout(seed: int, finish: float = 0.25) -> dict[str, np.ndarray]:
     }
 
 
-def toy_proposal(slots: Any, best: Any, attempts: Any, solves: Any) -> Proposal:
+def toy_proposal(slots: Any, best: Any, attempts: Any, solves: Any, prior: Any = 0.5, plan: Any = 0) -> Proposal:
     """A batch of problems in some slots, and what was known of each."""
 
     def lineage(number: Any) -> Lineage:
@@ -287,6 +287,8 @@ def toy_proposal(slots: Any, best: Any, attempts: Any, solves: Any) -> Proposal:
             best_return=jnp.asarray(best, jnp.float32),
             attempts=jnp.asarray(attempts, jnp.int32),
             solves=jnp.asarray(solves, jnp.int32),
+            prior=jnp.broadcast_to(jnp.asarray(prior, jnp.float32), (BATCH,)),
+            plan=jnp.broadcast_to(jnp.asarray(plan, jnp.int32), (BATCH,)),
         ),
     )
 
@@ -311,7 +313,7 @@ def judge_with(score: ScoreFn) -> Judge:
     def judge(played: dict[str, Any], trivial: Any, offered: Proposal) -> Outcome:
         one = Partial(level=jnp.uint8(0), task_state=jnp.int8(0), valid=jnp.array(False))
         partial = jax.tree.map(lambda x: jnp.broadcast_to(x, (BATCH,)), one)
-        return assess(score, Played(**played), trivial, partial, offered)
+        return assess(score, Played(**played, gamma=TOY_GAMMA), trivial, partial, offered)
 
     return jax.jit(judge)
 

@@ -109,7 +109,7 @@ def test_dr_never_replays_and_always_trains(worked):
 
 
 def test_only_robust_teachers_keep_from_training_on_new_problems(worked):
-    name, teacher, seen = worked
+    _, teacher, seen = worked
     if not isinstance(teacher.config, PLRConfig):
         return
     on_new = teacher.config.train_on_new

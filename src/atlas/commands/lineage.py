@@ -30,7 +30,7 @@ class LineageArgs:
     run: tyro.conf.Positional[Path]
     """A run folder."""
     problem: tyro.conf.Positional[str | None] = None
-    """A problem by its number, as in `atlas report` or in a snapshot (`problem-1234`). If not given, some are listed."""
+    """A problem by its number, as in a report or a snapshot (`problem-1234`). If not given, some are listed."""
     svg: Path | None = None
     """Write the family as a picture."""
     json: bool = False

@@ -68,7 +68,7 @@ class Family:
         for number in numbers:
             while number in self.facts and number not in kept:
                 kept.add(number)
-                number = self.facts[number]["parent"]  # noqa: PLW2901 - up the tree
+                number = self.facts[number]["parent"]
         for number in self.facts.keys() - kept:
             del self.facts[number], self.problems[number]
 

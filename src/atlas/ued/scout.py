@@ -1,9 +1,9 @@
 """Scout: which new problems are solved about half of the time is predicted, and those are trained on.
 
 The predictor is a Bayesian logistic regression on cheap features of problems and their products. Outcomes of training
-itself teach it, so nothing is played only to be scored. It forgets, because the student changes. A batch is chosen among
-many candidates by p (1 - p), with p drawn from what the predictor believes (Thompson sampling), and a share of it is
-taken as it comes. How well the predictions hold is counted on the way.
+itself teach it, so nothing is played only to be scored. It forgets, because the student changes. A batch is chosen
+among many candidates by p (1 - p), with p drawn from what the predictor believes (Thompson sampling), and a share of it
+is taken as it comes. How well the predictions hold is counted on the way.
 """
 
 from dataclasses import dataclass
