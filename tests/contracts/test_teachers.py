@@ -14,6 +14,7 @@ import pytest
 from atlas.cli import main
 from atlas.domains.minigrid.presets import TINY
 from atlas.evaluation.held_out import obtain
+from atlas.runs.store import from_arrays, to_arrays
 from atlas.settings import dump, setting
 from atlas.struct import Struct
 from atlas.testing import NUM_ENVS, TEACHER_LAWS, Work
@@ -87,6 +88,48 @@ def test_numbers_do_not_overflow(name):
             assert np.all(np.asarray(proposal.lineage.parent) >= 0)
     assert 0 <= int(state.next_number) < 2**31 - 7
     assert children or not name.startswith("accel")
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_teacher_goes_on_the_same_from_its_arrays(name):
+    """As after a checkpoint."""
+    one, key = work(name), jax.random.key(9)
+    state = one.seen[30].after
+    again = from_arrays(to_arrays(state), jax.eval_shape(lambda: one.teacher.init(key)))
+    train = one.seen[31].train
+    jax.tree.map(np.testing.assert_array_equal, *(jax.device_get(one.iterate(key, s, train)) for s in (state, again)))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_what_a_teacher_tells_is_plain(name):
+    tell = getattr(work(name).teacher, "tell", dict)
+    told = tell(work(name).seen[-1].after) if tell is not dict else {}
+    assert json.loads(json.dumps(told, allow_nan=False)) == told
+    assert bool(told) == (name in ("scout", "echo", "accel that learns edits"))
+
+
+def test_screened_children_pass_the_check_as_far_as_there_are_enough():
+    for one in work("accel that learns edits").seen:
+        if one.kind == "edited":
+            passed = one.proposal.problems.level % 7 != 0
+            assert np.all(passed[:-1] >= passed[1:])
+            assert passed.mean() > 0.5
+
+
+def test_sfl_keeps_the_most_learnable_and_forgets_them_at_the_next_evaluation():
+    teacher, seen = work("sfl").teacher, work("sfl").seen
+    rounds, every = teacher.config.rounds, teacher.config.every
+    for number, one in enumerate(seen):
+        phase = number % (rounds + every)
+        assert one.train == (phase >= rounds)
+        records = one.after.buffer.records
+        if phase == 0:
+            assert set(one.after.buffer.lineage.number[records.filled]) <= set(one.proposal.lineage.number)
+        if phase < rounds:
+            first = one.outcome.first.reshape(-1, teacher.config.attempts)
+            np.testing.assert_array_equal(first.min(1), first.max(1))  # equal problems have equal outcomes here
+            np.testing.assert_array_equal(np.unique(one.proposal.problems.level).size, len(first))
+        assert np.all(records.attempts[records.filled] >= teacher.config.attempts)
 
 
 def test_every_teacher_is_here():
