@@ -33,11 +33,13 @@ from atlas.types import (
     Problem,
 )
 from atlas.ued import EditConfig
-from atlas.ued.supply import CheckFn, EditFn
+from atlas.ued.supply import EditFn
 from atlas.vocabulary import RUNNING
 
 SampleFn = Callable[[Key[Array, ""]], Problem]
 SampleBatchFn = Callable[[Key[Array, ""], int], Problem]
+Check = Callable[[Problem], Bool[Array, ""]]
+"""Whether one problem can be solved, as far as a cheap check tells."""
 Weights = Float32[Array, "edits"] | None
 """How often each edit of the table is made, in proportion; None: all alike."""
 
@@ -73,8 +75,18 @@ def mentions(graph: Graph) -> Int32[Array, "literals"]:
     return jnp.where(asked, graph.guard.astype(jnp.int32) - 1, -1).reshape(-1)
 
 
+def checker(check: Check) -> Callable[[Problem], Bool[Array, "batch"]]:
+    """The check for a batch, CHUNK problems at a time."""
+
+    def many(problems: Problem) -> Bool[Array, "batch"]:
+        found: Bool[Array, "batch"] = jax.lax.map(check, problems, batch_size=min(len(problems.task.target), CHUNK))
+        return found
+
+    return many
+
+
 def batch_sampler(
-    config: PairingConfig, domain: Domain, formalism: Formalism, check: CheckFn | None = None
+    config: PairingConfig, domain: Domain, formalism: Formalism, check: Check | None = None
 ) -> SampleBatchFn:
     """`sample(key, n)`: a batch of n problems; if the settings ask for solvable ones, all of them pass the check.
 
@@ -83,6 +95,7 @@ def batch_sampler(
     screened. Jittable with n static.
     """
     one = sampler(config, domain, formalism)
+    check_many = checker(check) if check else None
 
     def draw(key: Key[Array, ""], n: int) -> Problem:
         return jax.vmap(one)(jax.random.split(key, n))
@@ -94,7 +107,7 @@ def batch_sampler(
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
             kept, found, number = state
             drawn = draw(jax.random.fold_in(key_rounds, number), drawn_at_once)
-            passed = jax.lax.map(check, drawn, batch_size=min(drawn_at_once, CHUNK))
+            passed = check_many(drawn)
             place = jnp.where(passed, found + jnp.cumsum(passed) - 1, n)
             kept = jax.tree.map(lambda old, new: old.at[place].set(new, mode="drop"), kept, drawn)
             return kept, jnp.minimum(found + jnp.sum(passed), n), number + 1

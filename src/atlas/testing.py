@@ -64,7 +64,7 @@ def toy_supply(plan: Plan) -> Supply:
         edit=edit,
         partial=nothing,
         plan=plan,
-        check=(lambda problem: problem.level % 7 != 0) if plan.edits and plan.edits.screen else None,
+        check=(lambda problems: problems.level % 7 != 0) if plan.edits and plan.edits.screen else None,
         features=lambda problem: (problem.level % jnp.array([2, 3], jnp.uint32)).astype(jnp.float32),
         mentions=lambda problem: (problem.level % jnp.array([TOY_PROPS], jnp.uint32)).astype(jnp.int32),
         props=TOY_PROPS,

@@ -15,8 +15,6 @@ from atlas.ued import Plan
 EditFn = Callable[..., tuple[Problem, Lineage]]
 """From a key, a problem, its lineage, partial progress and the weights of kinds of edits (None: all alike): a child and
 its lineage, to be numbered by the teacher."""
-CheckFn = Callable[[Problem], Bool[Array, ""]]
-"""Whether one problem can be solved, as far as a cheap check tells."""
 TRIES: Final = 3
 """Children that are made for each one wanted, where they are screened."""
 
@@ -34,8 +32,8 @@ class Supply:
     """How many problems are wanted, and what else its settings mean."""
     each: Callable[[Callable[..., Any]], Callable[..., Any]] = jax.vmap
     """A function of one problem as one of a batch; on several devices each takes its share of the rows."""
-    check: CheckFn | None = None
-    """The domain's cheap check, for a teacher that screens children."""
+    check: Callable[[Problem], Bool[Array, "batch"]] | None = None
+    """Which problems of a batch can be solved, as far as a cheap check tells, for a teacher that screens children."""
     features: Callable[[Problem], Float32[Array, "features"]] | None = None
     """What a problem looks like from outside, in a few numbers of about the size of 1: to predict its difficulty by."""
     mentions: Callable[[Problem], Int32[Array, "literals"]] | None = None
@@ -81,7 +79,7 @@ def sampled(key: Key[Array, ""], supply: Supply, batch: int, number: Int32[Array
     """New problems, numbered from `number` on."""
     numbers = numbers_after(number, jnp.arange(batch, dtype=jnp.int32))
     lineage = jax.vmap(lambda n: root(n, supply.plan.max_edits))(numbers)
-    return _unplayed(NEW, supply.sample(key, batch), lineage)
+    return _unplayed(NEW, supply.sample(key, batch), lineage, supply.plan.buffer is not None)
 
 
 def edited(
@@ -90,35 +88,37 @@ def edited(
     parents: tuple[Problem, Lineage, Partial],
     batch: int,
     number: Int32[Array, ""],
-    prior: Float32[Array, "parents"],
+    prior: Float32[Array, "parents"] | None = None,
     weights: Float32[Array, "edits"] | None = None,
 ) -> Proposal:
     """Children of some problems, numbered from `number` on; with more children than parents, parents take turns.
 
-    `prior`: the solve rate expected of each parent, and so of its children. Where children are screened, TRIES times as
-    many are made, and those that pass the check come first.
+    `prior`: the solve rate expected of each parent, and so of its children; `weights`: how often each edit is made, in
+    proportion. Where children are screened, TRIES times as many are made, and those that pass the check come first.
     """
     made = batch if supply.check is None else TRIES * batch
     turn = jnp.arange(made) % len(parents[1].number)
     problems, lineage, partial = jax.tree.map(lambda x: x[turn], parents)
     chances = None if weights is None else jnp.broadcast_to(weights, (made, len(weights)))
     children, lineage = supply.each(supply.edit)(jax.random.split(key, made), problems, lineage, partial, chances)
-    prior = prior[turn]
+    prior = None if prior is None else prior[turn]
     if supply.check is not None:
-        passed = supply.each(supply.check)(children)
+        passed = supply.check(children)
         first = jnp.argsort(~passed, stable=True)[:batch]
         children, lineage, prior = jax.tree.map(lambda x: x[first], (children, lineage, prior))
-    return _unplayed(EDITED, children, numbered(lineage, number), prior)
+    proposal = _unplayed(EDITED, children, numbered(lineage, number), True)
+    return proposal if prior is None else proposal.replace(record=proposal.record.replace(prior=prior))
 
 
-def _unplayed(kind: int, problems: Problem, lineage: Lineage, prior: Array | None = None) -> Proposal:
+def _unplayed(kind: int, problems: Problem, lineage: Lineage, remembered: bool) -> Proposal:
+    """A teacher that remembers problems also keeps what was expected of them, and plans."""
     batch = len(lineage.number)
     record = Record(
         best_return=jnp.full(batch, -jnp.inf),
         attempts=jnp.zeros(batch, jnp.int32),
         solves=jnp.zeros(batch, jnp.int32),
-        prior=jnp.full(batch, 0.5) if prior is None else prior,
-        plan=jnp.zeros(batch, jnp.int32),
+        prior=jnp.full(batch, 0.5) if remembered else None,
+        plan=jnp.zeros(batch, jnp.int32) if remembered else None,
     )
     slots = jnp.full(batch, -1, jnp.int32)
     return Proposal(kind=jnp.int8(kind), problems=problems, lineage=lineage, slots=slots, record=record)
