@@ -73,10 +73,10 @@ def test_what_is_not_known_teaches_nothing_and_is_forgotten_slowly(update):
     np.testing.assert_allclose(after.precision, np.eye(WEIGHTS), atol=1e-3)
 
 
-def test_predictions_equal_the_formula():
+def test_predictions_equal_the_formula(update):
     inputs, solved, known = outcomes(2)
-    belief = scout.update(scout.know_nothing(WEIGHTS), inputs, solved, known, 0.95)
-    mean, deviation = scout.predict(belief, inputs)
+    belief = update(scout.know_nothing(WEIGHTS), inputs, solved, known, forget=0.9)
+    mean, deviation = scout.predict(belief, jnp.asarray(inputs))
     covariance = np.linalg.inv(np.asarray(belief.precision, float))
     np.testing.assert_allclose(mean, inputs @ np.asarray(belief.mean), rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(deviation, [math.sqrt(row @ covariance @ row) for row in inputs], rtol=1e-3)

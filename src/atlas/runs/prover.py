@@ -53,7 +53,7 @@ class Prover:
         """Note the plans that were asked for the last time, and ask for others."""
         buffer = self.trainer.teacher.memory(state.teacher)
         records: Records = jax.device_get(buffer.records)
-        plan, score = records.plan.copy(), records.score.copy()
+        plan, score = np.array(records.plan), np.array(records.score)
         due = np.flatnonzero(records.filled & (plan == ASKED))
         if len(due):
             found = self._found(buffer, due)
