@@ -440,7 +440,7 @@ def echoer(domain: Domain, formalism: Formalism, lengths: range) -> Callable[...
         at_start = domain.holds(start, everything)
         labels = jax.vmap(lambda state: domain.holds(state, everything))(kept)
         before = jnp.concatenate([at_start[None], labels[:-1]])
-        began = labels & ~before & mask & ~at_start  # what held at the start could be done by standing still
+        began = labels & ~before & (mask & ~at_start)[None]  # what held at the start could be done by standing still
         eventful = jnp.any(began, axis=1)
         length = lengths[0] + below(jax.random.uniform(key_length), most + 1 - lengths[0])
         length = jnp.minimum(length, jnp.sum(eventful, dtype=jnp.int32))

@@ -82,7 +82,8 @@ class Echo:
             (self.config.forget * state.heard).at[jnp.where(asked >= 0, asked, len(state.heard))].add(1.0, mode="drop")
         )
         known = buffer.records
-        worth = self._worth(heard, self._asked(buffer.problems), known)
+        tried = Record(best_return=known.best_return, attempts=known.attempts, solves=known.solves, prior=known.prior)
+        worth = self._worth(heard, self._asked(buffer.problems), tried)
         buffer = buffer.replace(records=known.replace(score=jnp.where(known.filled, worth, known.score)))
         once = jnp.ones(batch, jnp.int32)  # the episode that it came from solves it
         newcomers = Outcome(
@@ -101,8 +102,8 @@ class Echo:
             heard=heard,
         )
 
-    def _worth(self, heard: Float32[Array, "props"], asked: Int32[Array, "n literals"], known: Any) -> Array:
-        rate = expected_rate(known)
+    def _worth(self, heard: Float32[Array, "props"], asked: Int32[Array, "n literals"], tried: Record) -> Array:
+        rate = expected_rate(tried)
         return rarity(heard, asked) * 4 * rate * (1 - rate)
 
     def _lineage(self, state: EchoState, parents: Lineage) -> Lineage:
