@@ -50,7 +50,7 @@ def echoes():
 
 def test_the_very_actions_do_the_task_in_time(echoes):
     levels, last, problems, valid, (trivial, accepted, when) = echoes
-    assert valid.mean() > 0.6
+    assert valid.mean() > 0.3
     assert not trivial[valid].any()
     assert accepted[valid].all()
     assert np.all(when[valid] <= last[valid])

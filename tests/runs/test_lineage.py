@@ -26,7 +26,8 @@ PARENTS = {0: -1, 1: -1, 2: 0, 3: 2, 4: 2, 5: 1}
 
 @pytest.fixture(scope="module")
 def problems():
-    return jax.device_get(jax.jit(lambda key: parts(TINY).sample(key, len(PARENTS)))(jax.random.key(0)))
+    sample = parts(TINY).sample
+    return jax.device_get(jax.jit(lambda key: sample(key, len(PARENTS)))(jax.random.key(0)))
 
 
 def memory(problems, alive):

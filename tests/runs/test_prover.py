@@ -53,7 +53,8 @@ class AtOnce:
 
 @pytest.fixture(scope="module")
 def problems():
-    return jax.device_get(jax.jit(lambda key: parts(CONFIG).sample(key, CAPACITY))(jax.random.key(0)))
+    sample = parts(CONFIG).sample
+    return jax.device_get(jax.jit(lambda key: sample(key, CAPACITY))(jax.random.key(0)))
 
 
 @pytest.fixture(scope="module")
