@@ -1,7 +1,6 @@
 """The family of a run's problems: who is kept, what is told, in the terminal and as a picture."""
 
 import json
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +18,11 @@ from atlas.types import Lineage
 from atlas.ued import DRConfig
 from atlas.ued import buffer as buffers
 
-OBSERVER = SimpleNamespace(tell_edits=lambda lineage: [f"edit {x}" for x in lineage.edits.tolist() if x >= 0])
+
+def tell_edits(lineage):
+    return [f"edit {x}" for x in lineage.edits.tolist() if x >= 0]
+
+
 PARENTS = {0: -1, 1: -1, 2: 0, 3: 2, 4: 2, 5: 1}
 """0 -> 2 -> 3, 4; 1 -> 5."""
 
@@ -53,7 +56,7 @@ def folder(tmp_path, problems):
     path = tmp_path / "run"
     path.mkdir()
     write_whole(path / "config.yaml", dump(TINY))
-    family = Family(RunFolder(path), TINY, OBSERVER, 0)
+    family = Family(RunFolder(path), TINY, tell_edits, 0)
     family.look(memory(problems, [0, 1]), 1)
     family.look(memory(problems, [0, 1, 2, 5]), 2)
     family.save(memory(problems, [1, 3, 4]), 3)
@@ -75,8 +78,8 @@ def test_ancestors_stay_and_others_go(folder, problems):
 
 
 def test_a_run_that_goes_back_forgets_what_came_later(folder):
-    assert set(Family(RunFolder(folder), TINY, OBSERVER, 2).facts) == {0, 1, 2}
-    assert not Family(RunFolder(folder), TINY, OBSERVER, 0).facts
+    assert set(Family(RunFolder(folder), TINY, tell_edits, 2).facts) == {0, 1, 2}
+    assert not Family(RunFolder(folder), TINY, tell_edits, 0).facts
 
 
 def test_the_family_in_the_terminal_as_json_and_as_a_picture(folder, tmp_path, capsys):

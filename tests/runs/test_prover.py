@@ -2,7 +2,6 @@
 
 import dataclasses
 from concurrent.futures import Future
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,6 @@ import pytest
 
 from atlas.build import build, parts
 from atlas.config import Config, TaskConfig
-from atlas.devices import ALONE
 from atlas.domains import surface_of
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
@@ -87,7 +85,7 @@ def start(problems):
 
 @pytest.fixture
 def prover():
-    made = Prover(SimpleNamespace(teacher=SimpleNamespace(memory=lambda s: s.buffer), layout=ALONE), CONFIG)
+    made = Prover(CONFIG, lambda teacher: teacher.buffer)
     made.close()
     made.pool = AtOnce()
     return made
@@ -110,7 +108,7 @@ def test_plans_are_asked_for_what_was_solved_and_noted_the_next_time(problems, l
 def test_a_resumed_run_asks_again_for_what_was_under_way(problems, prover):
     asked = prover(start(problems))
     expected = prover(asked)
-    other = Prover(prover.trainer, CONFIG)
+    other = Prover(CONFIG, prover.memory)
     other.close()
     other.pool = AtOnce()
     jax.tree.map(np.testing.assert_array_equal, other(asked), expected)

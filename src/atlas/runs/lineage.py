@@ -5,7 +5,7 @@ buffer is looked at after each call of the compiled step, so a problem that came
 its number alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +18,8 @@ from atlas.errors import AtlasError
 from atlas.runs.folder import RunFolder, find
 from atlas.runs.store import Bulk, load_bulk, save_bulk
 from atlas.settings import to_plain
+from atlas.types import Lineage
 from atlas.ued.buffer import Buffer
-from atlas.ued.curriculum import Observer
 
 FILE: Final = "lineage.npz"
 Fact = dict[str, Any]
@@ -28,8 +28,10 @@ Fact = dict[str, Any]
 class Family:
     """Follows the buffer of a run that is being trained."""
 
-    def __init__(self, folder: RunFolder, config: Config, observer: Observer, iteration: int) -> None:
-        self.path, self.config, self.observer = folder.path / FILE, config, observer
+    def __init__(
+        self, folder: RunFolder, config: Config, tell_edits: Callable[[Lineage], list[str]], iteration: int
+    ) -> None:
+        self.path, self.config, self.tell_edits = folder.path / FILE, config, tell_edits
         self.facts: dict[int, Fact] = {}
         self.problems: dict[int, Any] = {}
         if self.path.exists():
@@ -56,7 +58,7 @@ class Family:
                 "number": number,
                 "parent": int(lineage.parent),
                 "generation": int(lineage.generation),
-                "edits": self.observer.tell_edits(lineage),
+                "edits": self.tell_edits(lineage),
                 "birth": float(known.birth[slot]),
                 "since": iteration,
                 "alive": True,

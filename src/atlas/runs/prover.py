@@ -6,7 +6,7 @@ buffer (`ASKED`), so a run that is resumed asks for the same again and goes on a
 """
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from typing import Any, Final
 
@@ -15,10 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from atlas.config import Config
-from atlas.devices import REPLICATED
+from atlas.devices import ALONE, REPLICATED, Layout
 from atlas.domains import surface_of
 from atlas.tasks.packed import unpack
-from atlas.training import Trainer, TrainState
 from atlas.types import Problem
 from atlas.ued.buffer import Records
 from atlas.ued.scores import plan_return
@@ -43,15 +42,16 @@ def plan_lengths(domain: str, problems: Sequence[Problem], step_limit: int) -> l
 class Prover:
     """Asks for plans and notes them, in the state of a run."""
 
-    def __init__(self, trainer: Trainer, config: Config) -> None:
-        self.trainer, self.config = trainer, config
+    def __init__(self, config: Config, memory: Callable[[Any], Any], layout: Layout = ALONE) -> None:
+        """`memory` finds the buffer in the state of the teacher."""
+        self.config, self.memory, self.layout = config, memory, layout
         # A process that is forked from one in which JAX runs may hang, so it is started afresh.
         self.pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
         self.asked: tuple[np.ndarray, Future[list[int]]] | None = None
 
-    def __call__(self, state: TrainState) -> TrainState:
-        """Note the plans that were asked for the last time, and ask for others."""
-        buffer = self.trainer.teacher.memory(state.teacher)
+    def __call__(self, state: Any) -> Any:
+        """Note the plans that were asked for the last time, and ask for others, in the state of a run."""
+        buffer = self.memory(state.teacher)
         records: Records = jax.device_get(buffer.records)
         plan, score = np.array(records.plan), np.array(records.score)
         due = np.flatnonzero(records.filled & (plan == ASKED))
@@ -82,8 +82,9 @@ class Prover:
         return self.pool.submit(plan_lengths, self.config.domain.name, plain, self.config.domain.step_limit)
 
     def _placed(self, array: np.ndarray) -> Any:
-        layout = self.trainer.layout
-        return jnp.asarray(array) if layout.mesh is None else layout.place(array, layout.sharding(array, REPLICATED))
+        if self.layout.mesh is None:
+            return jnp.asarray(array)
+        return self.layout.place(array, self.layout.sharding(array, REPLICATED))
 
     def close(self) -> None:
         """End the other process."""

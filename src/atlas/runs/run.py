@@ -261,10 +261,10 @@ def go(
             policies.keep(untrained, 0, 0, 0.0)
         snapshots: list[Snapshots] = []
         looking = observer(made, trainer)
-        family = Family(folder, config, looking, iteration) if trainer.plan.buffer is not None else None
+        family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
         visit = None
         if trainer.plan.prove is not None:
-            prover = Prover(trainer, config)
+            prover = Prover(config, trainer.teacher.memory, layout)
             closing.callback(prover.close)
             visit = Visit(trainer.plan.prove, prover)
 
