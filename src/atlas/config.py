@@ -265,6 +265,15 @@ class Config(Settings):
             not self.pairing.solvable or self.tasks.sampler != "hierarchical",
             "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
         )  # fmt: skip
+        edits = self.plan.edits
+        require(
+            edits is None or not edits.screen or self.tasks.sampler != "hierarchical",
+            "teacher.edits.screen", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
+        )  # fmt: skip
+        require(
+            self.plan.prove is None or self.tasks.reward == "sparse",
+            "tasks.reward", self.tasks.reward, "sparse is needed where teacher.score = oracle",
+        )  # fmt: skip
         require(
             run.num_envs % ppo.minibatch_envs == 0,
             "student.ppo.minibatch_envs", ppo.minibatch_envs, f"a divisor of run.num_envs = {run.num_envs}",
