@@ -68,7 +68,7 @@ def arms_of(size: str, only: Sequence[str] = ()) -> Arms:
     known = presets()
     found: Arms = {}
     for arm in (arm for arms in TRACKS.values() for arm in arms):
-        name = "quick" if (size, arm) == ("quick", "accel") else f"{size}-{arm.removesuffix('-raw')}"
+        name = f"{size}-{arm.removesuffix('-raw')}"
         if name in known and (not only or arm in only):
             found[arm] = (name, *(("--student.ppo.normalise", "never") if arm.endswith("-raw") else ()))
     if unknown := set(only) - found.keys():

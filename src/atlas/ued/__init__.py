@@ -300,8 +300,8 @@ def absent(name: str, plain: dict[str, Any], plan: dict[str, Any], sentence: str
     """A row for a teacher that was passed by value in another process: its settings and its plan can be read, as a run
     has kept them, and whoever needs the teacher itself gets the sentence."""
     nested = {"buffer": BufferConfig, "edits": EditConfig}
-    told = {key.name: plan[key.name] for key in fields(Plan)}
-    kept = Plan(**told | {key: from_plain(kind, told[key]) for key, kind in nested.items() if told[key] is not None})
+    told = {key.name: plan[key.name] for key in fields(Plan) if key.name in plan}
+    kept = Plan(**told | {key: from_plain(kind, told[key]) for key, kind in nested.items() if told.get(key)})
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     known = [(key, type(value), field(default=value)) for key, value in values.items() if key != "name"]
     kind = make_dataclass(
