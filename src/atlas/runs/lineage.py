@@ -6,6 +6,7 @@ its number alone.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +35,9 @@ class Family:
         self.path, self.config, self.tell_edits = folder.path / FILE, config, tell_edits
         self.facts: dict[int, Fact] = {}
         self.problems: dict[int, Any] = {}
-        if self.path.exists():
+        with suppress(
+            OSError, AtlasError, KeyError, TypeError
+        ):  # training does not depend on it: a damaged file begins anew
             bulk = load_bulk(self.path)
             rows = jax.tree.map(np.asarray, bulk.problems)
             for row, fact in enumerate(bulk.settings["problems"]):

@@ -270,8 +270,9 @@ def go(
 
         def follow_family(moment: Moment) -> None:
             """Who is in the buffer? Asked where that is cheap, else only with each checkpoint."""
-            if family and layout.mesh is None and jax.default_backend() == "cpu":
-                family.look(trainer.teacher.memory(moment.state.teacher), moment.iteration)
+            memory = trainer.teacher.memory(moment.state.teacher)
+            if family and memory is not None and layout.mesh is None and jax.default_backend() == "cpu":
+                family.look(memory, moment.iteration)
 
         def look_on(moment: Moment, due: Due) -> None:
             """How does the student do on held-out problems, and what does the teacher replay?"""
@@ -299,8 +300,9 @@ def go(
         def save(moment: Moment) -> None:
             rate = {RATE: result.after.all} if "held_out" in moment.record else {}
             about = _about(moment.seconds, moment.steps, result.before) | rate
-            if family:
-                family.save(trainer.teacher.memory(moment.state.teacher), moment.iteration)
+            memory = trainer.teacher.memory(moment.state.teacher)
+            if family and memory is not None:
+                family.save(memory, moment.iteration)
             checkpoints.save(moment.iteration, moment.state, about)
 
         shown: list[Hook] = []
