@@ -201,7 +201,7 @@ def tell_edit(domain: str, name: str, arguments: Sequence[int]) -> str:
 def edit_table(config: Config, world: World) -> tuple[str, ...]:
     """The names of all ways in which a teacher makes one problem of another: rows are what a lineage records."""
     more = config.plan.edits.more if config.plan.edits else ()
-    return (*edit_names(world.domain, world.formalism, more), ECHO)
+    return (*edit_names(world.domain, world.formalism, more), *((ECHO,) if config.plan.echo else ()))
 
 
 def _require_helpers(config: Config) -> None:
