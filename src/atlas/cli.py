@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "one page about one or several runs: curves, tables, curriculum, episodes"),
     "reproduce": ("reproduce", "the figures and tables of the paper: train, evaluate, draw"),
     "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
+    "zoo": ("zoo", "the trained policies that come with ATLAS: list them, or print the card of one"),
     "sample": ("problems", "draw problems or levels, and show or write them"),
     "show": ("problems", "look at a problem, a level or a set"),
     "studio": ("studio", "draw levels, say tasks, prove, play and watch, in a browser"),
