@@ -109,7 +109,7 @@ def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
     if len(results) > 1:
         content = evaluation(chosen, plans, terms, results)
     if _write_json(args, content):
-        print_evaluation(content, args.all, files)
+        print_evaluation(content, args.all, files or [path for path in (args.out,) if path])
 
 
 def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:

@@ -9,8 +9,9 @@ import tyro
 
 from atlas.commands.outputs import require_folder
 from atlas.errors import AtlasError
-from atlas.runs.folder import ZOO, zoo_names
-from atlas.words import clock, command, short
+from atlas.runs import folder as places
+from atlas.runs.folder import zoo_names
+from atlas.words import clock, short
 
 if TYPE_CHECKING:
     from atlas.runs.zoo import Card
@@ -54,8 +55,8 @@ class AddArgs:
     title: str | None = None
     """A line about it. Needed, as the track and the machine are, unless RUN has a card that says so."""
     track: Literal["blind", "informed", "coached"] | None = None
-    """blind: no solver anywhere, and problems drawn without looking; informed: tasks made for their levels, or screened;
-    coached: the solver also helps to learn."""
+    """blind: no solver anywhere, and problems drawn without looking; informed: tasks made for their levels, or
+    screened; coached: the solver also helps to learn."""
     machine: str | None = None
     """What it was trained on, in words: "two cores of …"."""
     shown: int | None = None
@@ -87,7 +88,7 @@ def zoo_command(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([_plain(name, card) for name, card in cards.items()]))
     elif not cards:
-        print(f"the zoo is empty: `{command('zoo', 'add', '--help')}` tells how a policy comes into it")
+        print("the zoo is empty: `atlas zoo add --help` tells how a policy comes into it")
     else:
         _print_list(cards)
     return 0
@@ -121,7 +122,7 @@ def _print_list(cards: "dict[str, Card]") -> None:
         )  # fmt: skip
     console = Screen()
     console.print(table)
-    console.print(f"\n{command('zoo', 'NAME')} prints the card of one; {command('watch', 'zoo:NAME')} shows it play")
+    console.print("\n`atlas zoo NAME` prints the card of one; `atlas watch zoo:NAME` shows how it plays")
 
 
 def _print_card(name: str, card: "Card") -> None:
@@ -147,9 +148,9 @@ def _print_card(name: str, card: "Card") -> None:
         "network": f"{card.parameters:,} parameters",
         "evaluated": "before its weights were rounded to half precision" if card.rounded else "as it ships",
     }
-    for words, told in rows.items():
-        if told:
-            console.print(f"{words:<11} {escape(told)}", soft_wrap=True)
+    for words, value in rows.items():
+        if value:
+            console.print(f"{words:<11} {escape(value)}", soft_wrap=True)
     order = sorted(card.sets, key=lambda one: (FIRST.index(one) if one in FIRST else len(FIRST), one))
     alphas = sorted({alpha for told in card.sets.values() for alpha in told["cvar"]})
     table = Table(box=None, pad_edge=False)
@@ -164,8 +165,8 @@ def _print_card(name: str, card: "Card") -> None:
     for one in order:
         if card.sets[one]["by_tag"]:
             tags = sorted(card.sets[one]["by_tag"].items(), key=lambda item: -item[1]["rate"])
-            told = ", ".join(f"{tag} {found['rate']:.0%}" for tag, found in tags)
-            console.print(f"\n[bold]{escape(one)}[/] by tag: {escape(told)}", soft_wrap=True)
+            by_tag = ", ".join(f"{tag} {found['rate']:.0%}" for tag, found in tags)
+            console.print(f"\n[bold]{escape(one)}[/] by tag: {escape(by_tag)}")
     if card.held_out:
         table = Table(box=None, pad_edge=False)
         for heading in ("minutes", "env steps", "held out", ""):
@@ -177,7 +178,7 @@ def _print_card(name: str, card: "Card") -> None:
 
 
 def _add(args: AddArgs) -> int:
-    require_folder(ZOO)
+    require_folder(places.ZOO)
     from atlas.reports.reading import nearest_preset
     from atlas.runs.folder import find
     from atlas.runs.zoo import CARD, add, card_in, size_of
@@ -189,17 +190,8 @@ def _add(args: AddArgs) -> int:
         if key not in told:
             raise AtlasError(f"--{key} is needed: {args.run} has no {CARD} that says it")
     preset = nearest_preset(find(args.run).config())
-    path = add(
-        args.run,
-        args.name,
-        told["title"],
-        told["track"],
-        told["machine"],
-        preset,
-        told["shown"],
-        args.which,
-        args.overwrite,
-    )
+    said = {key: told[key] for key in SAID}
+    path = add(args.run, args.name, preset, args.which, args.overwrite, **said)
     if args.json:
         print(json.dumps({"name": args.name, "path": str(path), "bytes": size_of(args.name)}))
     else:

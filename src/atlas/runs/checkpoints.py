@@ -205,8 +205,9 @@ def _fitted(where: Path, arrays: Arrays, like: Tree) -> Tree:
         if found is None or wanted is None or _kind(found) != _kind(wanted):
             told = ["not there" if x is None else f"{x.dtype}{list(x.shape)}" for x in (found, wanted)]
             raise OtherConfigError(
-                f"{called(where)} was made by another config: {name.lstrip('.')} is {told[0]}, and {told[1]} with these "
-                "settings (or by another version of ATLAS: then its policies can be played, and training starts anew)"
+                f"{called(where)} was made by another config: {name.lstrip('.')} is {told[0]}, and {told[1]} with "
+                "these settings (or by another version of ATLAS: then its policies can be played, and training starts "
+                "anew)"
             )
     return from_arrays({name: array.reshape(expected[name].shape) for name, array in arrays.items()}, like)
 

@@ -3,7 +3,7 @@ reads runs reads it by the name `zoo:NAME` (`runs/folder.py` finds it), with a c
 good it is.
 
 A folder holds the config, the policy in half precision, its held-out problems, a thinned metrics file, evaluations,
-and `card.yaml`.
+the problems of its last snapshot, and `card.yaml`.
 """
 
 import json
@@ -97,20 +97,19 @@ def card_in(run: Path) -> Card | None:
     if not path.is_file():
         return None
     plain = read_plain(path)
-    names = {field.name for field in fields(Card)}
-    if not isinstance(plain, dict) or plain.keys() != names:
-        wrong = sorted(names ^ plain.keys()) if isinstance(plain, dict) else [CARD]
+    names = [field.name for field in fields(Card)]
+    if not isinstance(plain, dict) or {*plain} != {*names}:
+        wrong = sorted(map(str, {*names} ^ {*plain})) if isinstance(plain, dict) else names
         raise AtlasError(f"{path}: not a card ({wrong[0]} is missing or unknown)")
-    card = Card(**plain)
-    kinds: dict[str, Any] = {"sets": dict, "held_out": list, "changes": list, "played": int, "minutes": int | float}
-    wrong = [key for key, kind in kinds.items() if not isinstance(getattr(card, key), kind)]
-    wrong += [f"sets.{name}" for name, told in card.sets.items() if not is_told(told)] if not wrong else []
-    if wrong or card.track not in get_args(Track):
-        raise AtlasError(f"{path}: not a card ({(wrong or ['track'])[0]} is not what it should be)")
-    return card
+    for field in fields(Card):
+        kinds = (int, float) if field.type is float else getattr(field.type, "__origin__", field.type)
+        fits = plain["track"] in get_args(Track) if field.name == "track" else isinstance(plain[field.name], kinds)
+        if not fits or (field.name == "sets" and not all(map(_is_told, plain["sets"].values()))):
+            raise AtlasError(f"{path}: not a card ({field.name} is not what it should be)")
+    return Card(**plain)
 
 
-def is_told(told: Any) -> bool:
+def _is_told(told: Any) -> bool:
     """Whether the numbers of a set are all there."""
     try:
         return all(0 <= told[name]["value"] <= 1 for name in STATISTICS) and told["problems"] > 0
@@ -129,15 +128,19 @@ def size_of(name: str) -> int:
 def add(
     run: Path,
     name: str,
+    preset: tuple[str, list[str]],
+    which: Literal["last", "best"] = "last",
+    overwrite: bool = False,
+    *,
     title: str,
     track: Track,
     machine: str,
-    preset: tuple[str, list[str]],
     shown: int = 0,
-    which: Literal["last", "best"] = "last",
-    overwrite: bool = False,
 ) -> Path:
-    """Make a folder of the zoo from a run; written whole or not at all. Nothing is evaluated here."""
+    """Make a folder of the zoo from a run; written whole or not at all. Nothing is evaluated here.
+
+    `preset`: the one that its settings come from, and what was changed.
+    """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name) or name == "add":
         raise AtlasError(f"'{name}' is not allowed as a name: small letters, digits and hyphens are, and not 'add'")
     target = places.ZOO / name
@@ -174,7 +177,7 @@ def add(
         init=_init(source),
         parameters=sum(array.size for array in exact.values()),
         rounded=any(not np.array_equal(array, rounded[key]) for key, array in exact.items()),
-        sets={stem: _told(content) for stem, content in results.items() if "runs" in content},
+        sets={stem: _told(run, stem, content) for stem, content in results.items() if "runs" in content},
         held_out=[_point(examined[i]) for i in spread(len(examined), POINTS)] if examined else [],
     )
     unfinished = target.with_name(f".{name}")
@@ -185,13 +188,13 @@ def add(
         about = {"iteration": policy.iteration, "steps": policy.steps, "seconds": round(policy.seconds, 3)}
         store.write(folder.snapshot("policies", policy.iteration), store.PARAMETERS, rounded, about)
         chosen = [examined[i] for i in spread(len(examined), MOST_RECORDS)] if examined else []
-        for record in [*chosen, *(records[-1:] if records[-1] not in chosen else [])]:
-            with folder.metrics_file.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-        if source.held_out_file.exists():
-            shutil.copyfile(source.held_out_file, folder.held_out_file)
+        chosen += records[-1:] if records[-1] not in chosen else []
+        write_whole(folder.metrics_file, "".join(json.dumps(record) + "\n" for record in chosen))
+        snapshots = sorted(source.snapshots.glob("*.npz"))
+        for path in [*snapshots[-1:], *([source.held_out_file] if source.held_out_file.exists() else [])]:
+            write_whole(unfinished / path.relative_to(source.path), path.read_bytes())
         for stem, content in results.items():
-            if content["set"]["problems"] <= MOST_PROBLEMS:
+            if content["set"].get("problems", 0) <= MOST_PROBLEMS:
                 write_whole(unfinished / FOLDER / f"{stem}.json", json.dumps(_anonymous(content, name)) + "\n")
         write_whole(unfinished / CARD, yaml.safe_dump(asdict(card), sort_keys=False, width=100, allow_unicode=True))
         if target.exists():
@@ -212,7 +215,7 @@ def _require_track(config: Config, track: Track, shown: int) -> None:
 
 
 def _results(run: Path, policy: Policy) -> dict[str, Plain]:
-    """The evaluations of a run, which must be of this policy, and one of them on the set that policies are chosen on."""
+    """The evaluations of a run. They must be of this policy, and one on the set that policies are chosen on."""
     domain = policy.config.domain.name
     needed = CHOSEN_ON if CHOSEN_ON in named_sets(domain) else first_set(domain)
     results = {stem: read_result(file) for stem, file in results_of(run).items()}
@@ -223,8 +226,8 @@ def _results(run: Path, policy: Policy) -> dict[str, Plain]:
         for entry in content.get("runs", ()):
             if entry.get("iteration") != policy.iteration:
                 raise AtlasError(
-                    f"{run} was evaluated on {stem} at iteration {entry.get('iteration')}, and its policy is of iteration "
-                    f"{policy.iteration}: evaluate it again"
+                    f"{run} was evaluated on {stem} at iteration {entry.get('iteration')}, and its policy is of "
+                    f"iteration {policy.iteration}: evaluate it again"
                 )
     return results
 
@@ -245,20 +248,20 @@ def _init(source: RunFolder) -> str:
     return begun if begun.startswith(IN_ZOO) else "another run"
 
 
-def _told(content: Plain) -> Plain:
+def _told(run: Path, stem: str, content: Plain) -> Plain:
     """What the card says of an evaluation."""
-    about, together = content["set"], content["together"]
-    return {
-        "problems": about["problems"],
-        "attempts": about["attempts"],
-        "step_limit": about["step_limit"],
-        "fingerprint": about["hash"][:12],
-        **{name: _rounded(together[name]) for name in STATISTICS},
-        "cvar": {point["alpha"]: round(point["value"], 4) for point in together["cvar"] if point["alpha"] in ALPHAS},
-        "by_tag": {
-            tag: {"rate": round(one["rate"], 4), "problems": one["problems"]} for tag, one in together["by_tag"].items()
-        },
-    }
+    try:
+        about, together = content["set"], content["together"]
+        tags = together["by_tag"].items()
+        return {
+            **{key: about[key] for key in ("problems", "attempts", "step_limit")},
+            "fingerprint": about["hash"][:12],
+            **{name: _rounded(together[name]) for name in STATISTICS},
+            "cvar": {one["alpha"]: round(one["value"], 4) for one in together["cvar"] if one["alpha"] in ALPHAS},
+            "by_tag": {tag: {"rate": round(one["rate"], 4), "problems": one["problems"]} for tag, one in tags},
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise AtlasError(f"the evaluation of {run} on {stem} is incomplete ({error}): evaluate it again") from None
 
 
 def _rounded(estimate: Plain) -> Plain:
