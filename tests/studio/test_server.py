@@ -9,10 +9,10 @@ import pytest
 import quick_desk
 from atlas.cli import main
 from atlas.errors import AtlasError
-from atlas.studio import lanes, messages
-from atlas.studio.lanes import Lanes
+from atlas.studio import messages, workers
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Message, Studio
 from atlas.studio.server import address, bind
+from atlas.studio.workers import Lanes
 from studios import TOKEN, serving
 
 
@@ -47,7 +47,7 @@ def test_the_page_comes_with_what_it_needs_and_allows_no_other_source(client):
     assert page.headers["referrer-policy"] == "no-referrer"
     for name in ("studio.js", "studio.css", "ask.js", "icon.svg"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 200
-    for name in ("index.html", "..%2fserver.py", "desk.py", "%2e%2e/worker.py"):
+    for name in ("index.html", "..%2fserver.py", "desk.py", "%2e%2e/workers.py"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 404
 
 
@@ -162,9 +162,9 @@ def test_a_newer_question_cancels_an_older_one_of_the_same_page_only(tmp_path):
 
 
 def test_what_cannot_be_interrupted_is_ended_and_what_takes_too_long_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(lanes, "GRACE", 0.3)
+    monkeypatch.setattr(workers, "GRACE", 0.3)
     quick = dict(MESSAGES, level=Message("desk", 0.5))
-    monkeypatch.setattr(lanes, "MESSAGES", quick)
+    monkeypatch.setattr(workers, "MESSAGES", quick)
 
     async def scenario(made):
         first = await made.ask("verdict", {}, "a")
@@ -194,7 +194,7 @@ def test_a_lane_that_is_busy_does_not_keep_the_other_waiting(tmp_path):
 
 
 def test_a_flood_of_messages_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(lanes, "MOST_WAITING", 5)
+    monkeypatch.setattr(workers, "MOST_WAITING", 5)
 
     async def scenario(made):
         found = await asyncio.gather(*(made.ask("level", {"n": n}) for n in range(40)))

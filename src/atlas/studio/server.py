@@ -25,8 +25,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.errors import AtlasError
-from atlas.studio.lanes import COMMAND, Lanes, Reply
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Studio, parse_body
+from atlas.studio.workers import COMMAND, Lanes, Reply
 
 ASSETS: Final = {
     path.name: path.read_bytes() for path in files("atlas.studio").joinpath("page").iterdir() if path.is_file()
