@@ -285,6 +285,26 @@ def test_a_run_shows_its_curves_what_is_replayed_and_lineages(desk):
         desk.answer("run", {"run": "inside"})
 
 
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400])
+@pytest.mark.parametrize("name", ["steps", "losses/value"])
+def test_numbers_of_a_run_that_are_too_large_are_a_sentence(desk, root, name, number):
+    metrics = root / "runs" / "one" / "metrics.jsonl"
+    before = metrics.read_text()
+    group, _, inner = name.partition("/")
+    wrong = f'"{group}": {{"{inner}": {number}}}' if inner else f'"{group}": {number}'
+    try:
+        metrics.write_text(before + f'{{"iteration": 9, "steps": 9, {wrong}}}\n')
+        with pytest.raises(AtlasError, match=r"runs/one/metrics\.jsonl has a number in it that is too large"):
+            desk.answer("run", {"run": "runs/one"})
+        metrics.write_text(
+            before + '{"iteration": 9, "steps": NaN}\n{"iteration": 9, "steps": 9000, "seconds": Infinity}\n'
+        )
+        told = json.loads(json.dumps(desk.answer("run", {"run": "runs/one"}), allow_nan=False))
+        assert (told["steps"], told["seconds"]) == (9000, None)
+    finally:
+        metrics.write_text(before)
+
+
 def test_it_works_in_letterworld(tmp_path):
     desk = Desk(Studio(str(tmp_path)))
     domain = {"domain": "letterworld"}

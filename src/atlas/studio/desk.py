@@ -357,14 +357,18 @@ class Desk:
         from atlas.runs.metrics import flat, read
 
         config = folder.config()
-        records = read(folder.metrics_file) if folder.metrics_file.exists() else []
-        records = [record for record in records if isinstance(record.get("steps"), int | float)]
+        try:
+            records = [dict(flat(record)) for record in read(folder.metrics_file)]
+        except OverflowError:
+            raise AtlasError(f"{self._told(folder.metrics_file)} has a number in it that is too large") from None
+        records = [record for record in records if np.isfinite(record.get("steps", np.nan))]
         curves: dict[str, list[list[float]]] = {}
         for record in records:
-            for name, value in flat(record):
+            for name, value in record.items():
                 group, *rest = name.split("/")
                 if group in CURVES and len(rest) == 1 and np.isfinite(value):
-                    curves.setdefault(name, []).append([float(record["steps"]), float(value)])
+                    curves.setdefault(name, []).append([record["steps"], value])
+        seconds = records[-1].get("seconds", np.nan) if records else np.nan
         snapshots = sorted(folder.snapshots.glob("*.npz"))
         return {
             "run": self._told(path),
@@ -372,7 +376,7 @@ class Desk:
             "teacher": config.plan.title,
             "total": config.run.total_steps,
             "steps": records[-1]["steps"] if records else 0,
-            "seconds": records[-1].get("seconds") if records else None,
+            "seconds": seconds if np.isfinite(seconds) else None,
             "training": in_use(path),
             "curves": {name: line[:: -(-len(line) // MOST_POINTS)] for name, line in curves.items()},
             "replayed": self._examples(snapshots[-1]) if snapshots else None,

@@ -237,21 +237,21 @@ def main(opening: Callable[[Studio], Answer] = open_desk) -> None:
 
     signal.signal(signal.SIGUSR1, cancel)
     answer: Answer | None = None
-    reply: dict[str, Any]
     while (frame := read_frame(inside)) is not None:
         try:
             busy = True
             if answer is None:
-                answer, reply = opening(Studio(**frame)), {"ready": True}
+                answer, reply = opening(Studio(**frame)), as_frame({"ready": True})
             else:
-                reply = {"reply": answer(frame["message"], frame["body"])}
+                reply = as_frame({"reply": answer(frame["message"], frame["body"])})
         except CancelledError:
-            reply = {"error": {"sentence": "cancelled", "cancelled": True}}
+            reply = as_frame(CANCELLED)
         except Exception as error:
-            reply = {"error": told(error)}
+            reply = as_frame({"error": told(error)})
         finally:
             busy = False
-        write_frame(outside, reply)
+        outside.write(reply)
+        outside.flush()
 
 
 def told(error: Exception) -> dict[str, Any]:
@@ -278,11 +278,6 @@ def read_frame(stream: BinaryIO) -> Any:
         return None
     data = stream.read(struct.unpack(">I", head)[0])
     return json.loads(data)
-
-
-def write_frame(stream: BinaryIO, content: Any) -> None:
-    stream.write(as_frame(content))
-    stream.flush()
 
 
 def as_frame(content: Any) -> bytes:
