@@ -83,16 +83,20 @@ def text_of(page):
 def level_text(page, text):
     page.locator("#level-text summary").click()
     page.locator("#level-text textarea").fill(text)
+    page.evaluate("studio.settled()")
 
 
 def verdict(page, kind):
-    expect(page.locator("#verdict")).to_have_attribute("data-verdict", kind, timeout=SLOW)
+    """Wait for the verdict on what was drawn and typed last."""
+    page.evaluate("studio.settled()")
+    expect(page.locator("#verdict")).to_have_attribute("aria-busy", "false", timeout=SLOW)
+    expect(page.locator("#verdict")).to_have_attribute("data-verdict", kind)
 
 
 def say(page, words, understood):
     """Type a task, and wait until it is said back."""
     page.locator("#task-text").fill(words)
-    expect(page.get_by_text(f"“{understood}”", exact=True).first).to_be_visible(timeout=SLOW)
+    expect(page.locator(".understood")).to_have_text(understood, timeout=SLOW)
 
 
 def cell(page, row, column, board="#draw .board"):

@@ -27,7 +27,7 @@ export class Play extends Panel {
     this.player = new Player("Your play", { moved: (scene) => this.light(scene) });
     this.player.controls.prepend(h("button", { id: "restart", onclick: () => this.restart() }, "Restart"));
     this.pad = h("div", { className: "pad", role: "group", "aria-label": "Actions" });
-    this.help = h("p", { className: "dim small" });
+    this.help = h("p", { className: "dim small help" });
     this.note = h("p", { className: "dim", role: "status" });
     this.player.board.svg.setAttribute("tabindex", "0");
     this.player.board.svg.setAttribute("role", "application");
@@ -62,8 +62,6 @@ export class Play extends Panel {
 
   restart() {
     this.reset();
-    if (this.lacking()) { this.message("There is no task to play yet."); return; }
-    this.message("");
     this.send();
   }
 
@@ -88,6 +86,10 @@ export class Play extends Panel {
   async send() {
     if (this.busy) { this.again = true; return; }
     this.busy = true;
+    await this.studio.settled();
+    this.message(this.lacking() ? "There is no task to play yet." : "");
+    this.player.root.hidden = this.pad.hidden = this.lacking();
+    if (this.lacking()) { this.busy = this.again = false; return; }
     const number = this.number;
     const actions = [...this.actions];
     const since = this.film ? Math.min(this.player.now + 1, this.player.scenes.length) : 0;
@@ -104,7 +106,7 @@ export class Play extends Panel {
     } catch (error) { this.studio.fail(error); }
     done();
     this.busy = false;
-    if (this.again) { this.again = false; if (number === this.number ? this.actions.length !== actions.length : !this.lacking()) this.send(); }
+    if (this.again) { this.again = false; if (number !== this.number || this.actions.length !== actions.length) this.send(); }
   }
 }
 
@@ -285,6 +287,7 @@ export class Edits extends Panel {
   reset() { this.made = null; this.pair.hidden = true; this.note.textContent = ""; }
 
   async apply() {
+    await this.studio.settled();
     if (this.lacking()) { this.note.textContent = "There is no task yet."; return; }
     const done = this.studio.working("Editing …");
     try {

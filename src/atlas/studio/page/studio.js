@@ -73,6 +73,14 @@ class Studio {
     this.taskIsMissing = true;
     this.verdict.missing();
     for (const panel of Object.values(this.panels)) panel.reset();
+    this.shownPanel()?.enter?.();
+  }
+
+  /** Wait until what was painted and typed is part of the document. */
+  async settled() {
+    await this.editor.painted;
+    await this.editor.type.now();
+    await this.task.send.now();
   }
 
   changed(kind) {
