@@ -248,6 +248,7 @@ def test_a_folder_is_listed_without_what_leads_out_of_it(desk):
     runs = desk.answer("folder", {"path": "runs"})
     assert runs["parent"] == "."
     assert {"name": "one", "path": "runs/one", "kind": "run"} in runs["entries"]
+    assert desk.answer("runs", {})["runs"] == ["runs/one"]
 
 
 def test_read_only_refuses_to_save(root):

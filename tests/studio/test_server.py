@@ -5,6 +5,8 @@ import json
 import socket
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import quick_desk
 from atlas.cli import main
@@ -98,6 +100,60 @@ def test_unknown_messages_and_methods_are_refused(client):
     assert client.ask("nothing", {}).status_code == 404
     assert client.get(f"/{TOKEN}/do/level").status_code == 405
     assert client.ask("cancel", {"message": "nothing"}).status_code == 422
+
+
+PLACES = (TOKEN, "wrong", "do", "level", "save", "cancel", "picture", "live", "studio.js", "index.html", "gate.js")
+ODDITIES = (
+    "",
+    ".",
+    "..",
+    "%2e%2e",
+    "%00",
+    "%ff",
+    "?",
+    "#",
+    "//",
+    "\\",
+    "a" * 3000,
+    "live?run=.",
+    "picture?where=\u00fc",
+)
+SEGMENTS = st.sampled_from(PLACES) | st.sampled_from(ODDITIES)
+METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "\u00e4", ""])
+HEADERS = st.dictionaries(
+    st.sampled_from(["origin", "host", "content-length", "transfer-encoding", "x-page", "sec-fetch-site", "upgrade"]),
+    st.sampled_from(["", "0", "-1", "9" * 40, "chunked", "websocket", "null", "cross-site", "evil.example", "\u00ff"]),
+    max_size=3,
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(max_size=9), inside),
+    max_leaves=8,
+)
+BODIES = st.binary(max_size=60) | VALUES.map(lambda value: json.dumps(value).encode())
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(METHODS, st.lists(SEGMENTS, max_size=5), HEADERS, BODIES, st.booleans())
+def test_whatever_is_sent_the_server_refuses_or_answers_and_goes_on(client, method, segments, headers, body, honest):
+    """Anything at all on the wire: never an internal error, never a word to those without the token."""
+    lines = {"host": f"127.0.0.1:{client.port}", "connection": "close"} | headers
+    if honest:
+        lines["content-length"] = str(len(body))
+    head = f"{method} /{'/'.join(segments)} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n"
+    with socket.create_connection(("127.0.0.1", client.port), timeout=20) as wire:
+        wire.sendall(head.encode("latin-1", errors="replace") + body)
+        wire.shutdown(socket.SHUT_WR)
+        answer = b""
+        while part := wire.recv(65_536):
+            answer += part
+    if answer:
+        status = int(answer.split()[1])
+        assert 200 <= status < 500, answer[:300]
+        if TOKEN not in segments:
+            assert TOKEN.encode() not in answer
+            assert b'"message"' not in answer
+    assert client.ask("level", {"a": 1}).json()["a"] == 1
 
 
 def test_read_only_writes_nothing(tmp_path):

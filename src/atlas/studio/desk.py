@@ -29,6 +29,7 @@ from atlas.domains import (
 )
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
 from atlas.programs import Program
+from atlas.runs.checkpoints import load_policy, run_of
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
@@ -91,6 +92,8 @@ class Desk:
         """The domains, the problem to begin with, and what can be opened."""
         document, where = self._first()
         problem = _problem(Body(document))
+        if self.studio.policy is not None and self.studio.policy.startswith("zoo:"):
+            load_policy(self.studio.policy)  # one that is not there is told now, not when it is watched
         return {
             "domains": {name: _domain_facts(name) for name in DOMAINS},
             "problem": document,
@@ -260,7 +263,7 @@ class Desk:
             raise AtlasError(f"{self._told(path)} is no folder")
         found = []
         for entry in sorted(path.iterdir(), key=lambda e: (e.is_file(), e.name.lower())):
-            if entry.name.startswith(".") or not entry.resolve().is_relative_to(self.root):
+            if entry.name.startswith(".") or not self._is_shown(entry):
                 continue
             is_run = entry.is_dir() and RunFolder(entry).is_run()
             if entry.is_dir() or entry.suffix in SUFFIXES:
@@ -317,7 +320,6 @@ class Desk:
         if self.studio.policy is None:
             return {}
         from atlas.evaluation.results import FOLDER, read_evaluation
-        from atlas.runs.checkpoints import run_of
 
         file = run_of(Path(self.studio.policy)) / FOLDER / f"{Path(where).stem}.json"
         if not file.is_file():
@@ -325,11 +327,15 @@ class Desk:
         rows = read_evaluation(file)["runs"][0]["problems"]
         return {row["name"]: row["rate"] for row in rows}
 
+    def _is_shown(self, path: Path) -> bool:
+        """Whether a path is below the folder of the studio, links that lead out of it excepted, and not hidden."""
+        path = _resolved(path)
+        return path.is_relative_to(self.root) and not any(p.startswith(".") for p in path.relative_to(self.root).parts)
+
     def _below(self, words: str) -> Path:
-        """A path below the folder of the studio; anything else is refused, links that lead out of it too."""
+        """A path below the folder of the studio; anything else is refused."""
         path = _resolved(self.root / words)
-        inside = path.relative_to(self.root) if path.is_relative_to(self.root) else None
-        if inside is None or any(part.startswith(".") for part in inside.parts):
+        if not self._is_shown(path):
             raise AtlasError(f"'{words[:80]}' is not below the folder that the studio was started on, or hidden")
         return path
 
@@ -347,6 +353,12 @@ class Desk:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     # Runs
+
+    def runs(self, body: Body) -> Plain:
+        """The runs of the folder, and of folders in it."""
+        config = RunFolder(self.root).config_file.name
+        found = [path.parent for above in ("*", "*/*", "*/*/*") for path in sorted(self.root.glob(f"{above}/{config}"))]
+        return {"runs": [self._told(path) for path in found if self._is_shown(path)][:MOST_ENTRIES]}
 
     def run(self, body: Body) -> Plain:
         """The curves of a run, and what is replayed now."""
@@ -530,7 +542,6 @@ class Desk:
 
     def _player(self, body: Body, domain: str) -> tuple[Any, Plain]:
         """Who plays as the policy of a run does, and what is to be said of it."""
-        from atlas.runs.checkpoints import load_policy
         from atlas.show.episode import Trained
 
         given = body.text("policy", self.studio.policy, most=1000)

@@ -147,11 +147,15 @@ export class Watch extends Panel {
     super(root, studio);
     this.player = new Player("The policy", { moved: (scene) => this.light(scene) });
     this.note = h("p", { className: "dim", role: "status" });
-    this.policy = h("input", { value: studio.start.policy ?? "", placeholder: "a run below the folder", "aria-label": "Which policy", spellcheck: false, onchange: () => { this.reset(); this.enter(); } });
+    this.runs = h("datalist", { id: "runs" });
+    this.policy = h("input", {
+      value: studio.start.policy ?? "", placeholder: "a run below the folder", "aria-label": "Which policy", spellcheck: false, list: "runs",
+      onfocus: () => this.list(), onchange: () => { this.reset(); this.enter(); },
+    });
     this.greedy = h("select", { "aria-label": "How actions are chosen", onchange: () => { this.reset(); this.enter(); } }, h("option", { value: "" }, "sampled"), h("option", { value: "yes" }, "greedy"));
     this.rated = h("span", { className: "rated", role: "status" });
     this.buttons = h("div", { className: "row" },
-      h("label", {}, "Policy ", this.policy), this.greedy,
+      h("label", {}, "Policy ", this.policy, this.runs), this.greedy,
       h("button", { id: "again", onclick: () => { this.seed += 1; this.film = null; this.load(true); } }, "Another episode"),
       h("button", { id: "rate", onclick: () => this.rate() }, "20 attempts"), this.rated);
     root.replaceChildren(this.buttons, this.note, this.player.root);
@@ -161,6 +165,14 @@ export class Watch extends Panel {
   reset() { this.film = null; this.player.empty(); this.rated.textContent = ""; this.number = (this.number ?? 0) + 1; }
   leave() { this.player.stop(); }
   enter() { if (this.film) this.player.go(this.player.now); else this.load(true); }
+
+  /** Offer the runs that are there now. */
+  async list() {
+    try {
+      const { runs } = await ask("runs");
+      this.runs.replaceChildren(...runs.map((run) => h("option", { value: run })));
+    } catch (error) { this.studio.fail(error); }
+  }
 
   body() { return { problem: this.studio.problem, policy: this.policy.value.trim(), greedy: Boolean(this.greedy.value) }; }
 

@@ -75,6 +75,7 @@ export class TaskPanel {
   load(task, told) {
     this.mode = task.mode;
     this.text.value = task.text;
+    this.chosen = null;
     this.showMode();
     if (told) this.show(told);
     else this.read(false);
