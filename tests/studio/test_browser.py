@@ -16,10 +16,7 @@ from studios import serving
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PLAYWRIGHT = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-pytestmark = [
-    pytest.mark.slow,  # minutes; the messages behind the page have quick tests of their own
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: `apt-get install chromium`"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here: `apt-get install chromium`")
 expect = PLAYWRIGHT.expect
 ROOM = """\
 ##############
@@ -129,6 +126,7 @@ def test_a_level_is_painted_dragged_and_undone(page):
     expect(page.locator("#level-text textarea")).to_have_value(re.compile("^#+\n##ob"))
 
 
+@pytest.mark.slow
 def test_a_level_is_painted_with_the_keyboard_alone(page):
     page.get_by_role("button", name="key: red key").focus()
     page.keyboard.press("Enter")
@@ -141,6 +139,7 @@ def test_a_level_is_painted_with_the_keyboard_alone(page):
     expect(page.locator(".said")).to_have_text("")
 
 
+@pytest.mark.slow
 def test_text_and_picture_of_a_level_follow_each_other(page):
     level_text(page, ROOM)
     expect(page.locator(".sizes")).to_contain_text("4x7")
@@ -166,6 +165,7 @@ def test_the_verdict_follows_the_task(page):
     expect(page.locator(".machine [data-key]")).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_propositions_are_completed(page):
     page.locator("#task-text").fill("")
     page.locator("#task-text").press_sequentially("go to the pur")
@@ -179,6 +179,7 @@ def test_propositions_are_completed(page):
     verdict(page, "solvable")
 
 
+@pytest.mark.slow
 def test_a_wrong_formula_is_told_with_its_place_and_forgotten_when_it_is_right(page):
     page.get_by_role("radio", name="LTLf").click()
     page.locator("#task-text").fill("F(front_ball & X F front_cat)")
@@ -191,6 +192,7 @@ def test_a_wrong_formula_is_told_with_its_place_and_forgotten_when_it_is_right(p
     verdict(page, "solvable")
 
 
+@pytest.mark.slow
 def test_the_machine_is_edited_as_a_graph(page):
     page.locator("#task-text").fill("go to the red key")
     expect(page.locator(".machine [data-key]")).to_have_count(3)
@@ -212,6 +214,7 @@ def test_the_machine_is_edited_as_a_graph(page):
     assert sorted(formulas) == ["", "carrying_key_red", "front_ball_purple"]
 
 
+@pytest.mark.slow
 def test_another_world_is_drawn_and_played(page):
     page.locator("#world").select_option("letterworld")
     expect(page.locator("#task-text")).to_have_value(re.compile("^visit h"))
@@ -249,6 +252,7 @@ def test_a_problem_is_played_to_acceptance(page):
     expect(page.locator("#play .told")).to_have_text("1/1 · forward")
 
 
+@pytest.mark.slow
 def test_the_plan_is_played_step_by_step(page):
     verdict(page, "solvable")
     page.locator("#show-plan").click()
@@ -257,6 +261,7 @@ def test_the_plan_is_played_step_by_step(page):
     expect(page.locator("#compare section", has_text="Plan")).to_contain_text("solved")
 
 
+@pytest.mark.slow
 def test_a_policy_is_watched_and_rated(page):
     level_text(page, ROOM)
     say(page, "pick up the red key", "Pick up a red key.")
@@ -270,6 +275,7 @@ def test_a_policy_is_watched_and_rated(page):
     expect(page.locator(".rated")).to_contain_text(re.compile(r"solved \d+ of 20"), timeout=SLOW)
 
 
+@pytest.mark.slow
 def test_an_edit_is_seen_before_and_after_and_kept(page):
     say(page, "go to the green ball", "Go to a green ball.")
     verdict(page, "solvable")
@@ -284,6 +290,7 @@ def test_an_edit_is_seen_before_and_after_and_kept(page):
     expect(page.locator("#task-text")).not_to_have_value(words)
 
 
+@pytest.mark.slow
 def test_a_problem_is_saved_and_opened_again(page, root):
     level_text(page, ROOM)
     say(page, "pick up the red key, then go to the blue square", "Pick up a red key, then go to a blue square.")
@@ -309,6 +316,7 @@ def test_a_problem_is_saved_and_opened_again(page, root):
     assert not (root.parent / "outside.yaml").exists()
 
 
+@pytest.mark.slow
 def test_a_link_holds_the_problem(page, context, served):
     say(page, "go to the green ball", "Go to a green ball.")
     verdict(page, "solvable")
@@ -322,6 +330,7 @@ def test_a_link_holds_the_problem(page, context, served):
     assert "#" not in other.url
 
 
+@pytest.mark.slow
 def test_a_set_is_explored(page, root):
     save(load(Path(__file__).parents[2] / "problems" / "hand" / "01-one-room.yaml"), root / "rooms.yaml")
     page.get_by_role("button", name="Open", exact=True).click()
@@ -342,6 +351,7 @@ def test_a_set_is_explored(page, root):
     verdict(page, "solvable")
 
 
+@pytest.mark.slow
 def test_a_run_that_trains_is_shown_as_it_goes(page, root):
     page.get_by_role("button", name="Open", exact=True).click()
     page.get_by_role("tab", name=re.compile("^Files")).click()
@@ -360,6 +370,7 @@ def test_a_run_that_trains_is_shown_as_it_goes(page, root):
     expect(page.locator(".chain li > div")).to_have_count(3)
 
 
+@pytest.mark.slow
 def test_a_lost_worker_is_not_noticed(page, served):
     verdict(page, "solvable")
     before = {lane: worker.starts for lane, worker in served.app.state.lanes.workers.items()}
@@ -398,6 +409,7 @@ UNNAMED = """() => [...document.querySelectorAll("button, input, select, textare
     .map((one) => one.outerHTML.slice(0, 120))"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1400, 390])
 def test_everything_has_a_name_and_nothing_is_wider_than_the_screen(page, width):
     page.set_viewport_size({"width": width, "height": 844})
@@ -409,6 +421,7 @@ def test_everything_has_a_name_and_nothing_is_wider_than_the_screen(page, width)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
+@pytest.mark.slow
 def test_read_only_offers_no_saving(browser, root, request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(request.config.cache.mkdir("studio")))

@@ -94,6 +94,8 @@ export class Editor {
       return item;
     }));
     this.tool = HAND;
+    this.refused = [];
+    this.say("");
     this.showPalette();
   }
 

@@ -45,6 +45,7 @@ export class Play extends Panel {
       return h("button", { className: "act", "data-action": action, "aria-keyshortcuts": key === " " ? "Space" : key, onclick: () => this.act(action) },
         h("kbd", {}, SHOWN[key] ?? key ?? ""), h("span", {}, name));
     }));
+    this.pad.style.setProperty("--across", facts.actions.length % 3 ? 4 : 3);
     this.help.textContent = `Keys: ${facts.help}  r restart`;
   }
 
