@@ -325,6 +325,7 @@ export class Edits extends Panel {
     const { problem, edit } = this.made;
     this.kept.append(h("li", {}, edit));
     await this.studio.load({ ...problem, name: this.studio.document.name, tags: this.studio.document.tags, notes: this.studio.document.notes });
+    this.studio.modified = true;
     this.studio.tab("edits");
   }
 }

@@ -117,11 +117,11 @@ export class TaskPanel {
     const mode = this.mode;
     const text = this.text.value;
     this.grow();
-    if (!text.trim()) { this.trouble.textContent = ""; this.studio.taskMissing(); return; }
+    if (!text.trim()) { this.trouble.textContent = ""; this.root.classList.add("stale"); this.studio.taskMissing(); return; }
     try {
       const told = await ask("task", { domain: this.studio.document.domain, level: this.studio.document.level, mode, text });
       this.show(told);
-      if (remember && !told.refused) this.studio.taskChanged({ mode, text, value: mode === "ltlf" ? { ltlf: text } : mode === "english" ? text : told.value }, told);
+      if (remember && !told.refused) this.studio.taskChanged({ mode, text, value: mode === "ltlf" ? { ltlf: text } : mode === "english" ? text : told.value });
     } catch (error) { this.refuse(error); }
   }
 
@@ -350,7 +350,7 @@ export class TaskPanel {
       this.text.value = sentence ? told.value : told.yaml;
       this.showMode();
       this.show(told);
-      if (!told.refused) this.studio.taskChanged({ mode: this.mode, text: this.text.value, value: told.value }, told);
+      if (!told.refused) this.studio.taskChanged({ mode: this.mode, text: this.text.value, value: told.value });
     } catch (error) {
       if (error instanceof Refusal) toast(error.message, "bad");
       else throw error;
@@ -376,7 +376,7 @@ export class TaskPanel {
     this.text.value = typeof value === "string" ? value : told.yaml;
     this.showMode();
     this.show(told);
-    this.studio.taskChanged({ mode: this.mode, text: this.text.value, value }, told);
+    this.studio.taskChanged({ mode: this.mode, text: this.text.value, value });
   }
 }
 
