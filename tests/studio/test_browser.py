@@ -59,8 +59,8 @@ def browser():
 @pytest.fixture(scope="module")
 def context(browser):
     made = browser.new_context(viewport={"width": 1400, "height": 900})
-    made.set_default_timeout(20_000)
-    expect.set_options(timeout=20_000)
+    made.set_default_timeout(60_000)
+    expect.set_options(timeout=60_000)
     yield made
     made.close()
 
