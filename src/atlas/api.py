@@ -1,6 +1,7 @@
 """Public functions: tasks (no JAX needed), sampling by the settings (`atlas.sample(6, pairing="level")`), solving."""
 
 import functools
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from atlas.domains import domain_of, known_domain, name_for, settings_class, surface_for, vocabulary_of
-from atlas.errors import AtlasError, listed, nearest
+from atlas.errors import AtlasError, TaskWarning, listed, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.tasks import machine
 from atlas.tasks.machine import Task, machine_name
@@ -23,10 +24,16 @@ Label = Iterable[str | int] | str
 
 
 def english(text: str, domain: str | None = None) -> Task:
-    """The task that English words describe, in the words of a domain (`letterworld`; by default `minigrid`)."""
-    from atlas.tasks.english import english as read
+    """The task that English words describe, in the words of a domain (`letterworld`; by default `minigrid`).
 
-    return read(text, vocabulary_of(known_domain(domain)))
+    A warning tells of another way to read them, and of a translation (`atlas.tasks.translate`).
+    """
+    from atlas.tasks.english import read
+
+    reading = read(text, vocabulary_of(known_domain(domain)))
+    for note in reading.notes:
+        warnings.warn(note, TaskWarning, stacklevel=2)
+    return reading.task
 
 
 def ltlf(text: str, domain: str | None = None) -> Task:

@@ -1,4 +1,4 @@
-"""From a config to functions: the tables of domains, samplers, scores and teachers are asked here."""
+"""Wires a config into a `Trainer`: asks the tables of domains, samplers, scores and teachers."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -39,7 +39,7 @@ class TaskConfig(Settings):
     """Fewest propositions that each step of a `reach-avoid` task forbids, or that undo the last step of a `parity`
     task."""
     max_avoid: int = setting(1, at_least=1, at_most=15)
-    """Most of them."""
+    """Most propositions that a step forbids, or that undo it."""
     states: int = setting(6, at_least=2, at_most=64)
     """States of a random-walk machine (at most; those not on a walk are dropped)."""
     edges: int = setting(5, at_least=1, at_most=16)
@@ -68,7 +68,7 @@ class TaskConfig(Settings):
     """Weights of hierarchies in which 1, 2, … machines - 1 machines may call others (the summands of the partition):
     the first are flat, the last deep. None: all partitions alike."""
     call_weight: float = setting(1.0, at_least=0.0)
-    """Weight of each call that an edge of a hierarchy may make, where making none weighs 1."""
+    """Weight of each possible call on an edge of a hierarchy; no call has weight 1."""
     reward: Reward = "sparse"
     """1 into acceptance; 1 for each move to a new state; or shaped by the distance to acceptance."""
 
@@ -124,6 +124,8 @@ class NetworkConfig(Settings):
     """Filters of the convolutions."""
     view_width: int = setting(128, at_least=1)
     """Width of the dense view layer."""
+    queries: int = setting(0, at_least=0, at_most=64)
+    """Questions that the task asks about each cell of a dense view ("is it what I look for?"); 0: none."""
     task: Literal["graph", "index"] = "graph"
     """Encode the task by its graph, or by the number of its current state alone (ablation)."""
     graph_layers: int = setting(5, at_least=1)
@@ -135,8 +137,9 @@ class NetworkConfig(Settings):
     """Features of a node."""
     edge_width: int = setting(64, at_least=1)
     """Features of an edge."""
-    literals: Literal["structured", "independent"] = "structured"
-    """Embed literals by what they mean, or each on its own (ablation)."""
+    literals: Literal["structured", "bound", "independent"] = "structured"
+    """Embed literals by what they mean: the features of their objects added up, or each object as a whole, so that a
+    red ball and a blue key are not a blue ball and a red key; or each literal on its own (ablation)."""
     action_embedding: int = setting(16, at_least=1)
     """Width of the previous action's embedding."""
     recurrent: int = setting(512, at_least=1)
@@ -149,6 +152,10 @@ class NetworkConfig(Settings):
     """Scale of the value output at the start. Small values keep MaxMC honest early on."""
     bf16: bool = False
     """Compute in bfloat16 (parameters stay float32)."""
+
+    def check(self) -> None:
+        needed = "0 is needed unless student.network.view = dense"
+        require(self.view == "dense" or self.queries == 0, self.key("queries"), self.queries, needed)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,7 @@ class NotANumber(AtlasError):
 
 @dataclass
 class Moment:
-    """What hooks see after each call. Those before the one that writes the record may add to it."""
+    """What hooks see after each call. A hook that runs before the metrics are written may add to them."""
 
     state: TrainState
     iteration: int

@@ -1,4 +1,4 @@
-"""Experiments with a name. Each domain brings its own."""
+"""Look presets (experiments with a name) up. Their tables are in `domains/*/presets.py` and in plug-ins."""
 
 import warnings
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ class TrainState(Struct):
     """A running average of the parameters; None where none is kept."""
     optimiser: Any
     clock: Float32[Array, ""] | None
-    """The share of its time that the run has used, as the host has it, where the learning rate depends on it."""
+    """Share of the time limit used so far, measured by the host; None unless the learning rate follows the clock."""
     teacher: Any
     resume: Any
     """The episodes that the next rollout continues, for a teacher that carries them over; else None."""
@@ -71,8 +71,7 @@ class Metrics(Struct):
     """Finished episodes."""
     solves: Int32[Array, "kinds"]
     repeats: Int32[Array, ""]
-    """Finished episodes on a problem that its environment had played before in the same rollout, though it has a pool
-    of several: the pool was too small."""
+    """Finished episodes on a problem that its environment had already played in this rollout: the pool ran out."""
     score: Float32[Array, "kinds"]
     trained: Int32[Array, ""]
     """Iterations with an update: the number to divide losses by."""
@@ -106,7 +105,7 @@ class Trainer:
     anneal: Callable[[TrainState], Float32[Array, ""]] | None = None
     """What the learning rate is multiplied by; None: nothing."""
     by_clock: bool = False
-    """The host says how much of the time is gone."""
+    """Whether the learning rate follows the host's clock."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""

@@ -187,6 +187,7 @@ LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFF
 """127.0.0.1, ::1 and ::ffff:127.0.0.1."""
 
 
+@pytest.mark.slow
 def test_two_processes_train_one_run(place):
     processes = start(place, "train", "short.yaml", "--folder", "together")
     deadline = time.monotonic() + PATIENCE

@@ -67,7 +67,7 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
         return jax.jit(jax.grad(loss, has_aux=True))(params)
 
-    ours = lambda params, seen: encode.encode_view(params, config, seen, jnp.float32)  # noqa: E731
+    ours = lambda params, seen: encode.encode_view(params, config, seen, jnp.zeros((len(seen), 1)), jnp.float32)  # noqa: E731
     (gradient, features), (expected_gradient, expected) = both(ours), both(WAYS[way])
     np.testing.assert_allclose(features, expected, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), gradient, expected_gradient)
@@ -75,7 +75,7 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
 def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
     params, seen = initial(CONFIG), cells(6)
-    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.float32))
+    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((len(seen), 1)), jnp.float32))
     flat = encoded(seen)
     np.testing.assert_allclose(encoded(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
     for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+import atlas
 from atlas.domains.minigrid.alphabet import VOCABULARY as MINIGRID
 from atlas.errors import AtlasError, TaskWarning, TextError
 from atlas.tasks.english import english
@@ -237,3 +238,33 @@ def test_too_many_states_are_refused():
 
 def test_words_are_those_of_the_vocabulary():
     assert [e.literals for e in english("eat an actinidia", fruit()).machines[0].edges] == [(FRUIT.index("kiwi") + 1,)]
+
+
+class TestTranslate:
+    """A translator of the user's is asked only about what is not understood; its answer is checked and said back."""
+
+    ASKED = "kindly acquire the crimson opener"
+
+    def test_its_answer_is_read_and_said_back(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = []
+        monkeypatch.setattr("atlas.tasks.translate", lambda text: asked.append(text) or "pick up the red key")
+        with pytest.warns(TaskWarning, match="translated to 'pick up the red key'"):
+            task = atlas.english(self.ASKED)
+        assert asked == [self.ASKED]
+        assert task == atlas.english("pick up the red key")
+        assert asked == [self.ASKED], "what is understood is not sent away"
+
+    @pytest.mark.parametrize(
+        ("answer", "words"), [("open the sesame", "translated to 'open the sesame', but"), (7, "is no text: 7")]
+    )
+    def test_a_bad_answer_is_refused_beside_the_first_error(
+        self, monkeypatch: pytest.MonkeyPatch, answer: object, words: str
+    ) -> None:
+        monkeypatch.setattr("atlas.tasks.translate", lambda _: answer)
+        with pytest.raises(AtlasError, match="(?s)'crimson'.*" + re.escape(words)):
+            atlas.english(self.ASKED)
+
+
+def test_another_reading_is_said_in_python_too() -> None:
+    with pytest.warns(TaskWarning, match="the same one may count"):
+        atlas.english("fetch two keys")

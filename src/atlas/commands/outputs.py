@@ -1,4 +1,4 @@
-"""Look before you work: whether what a command is to write can be written is asked before it begins."""
+"""Checks before work begins: can the output be written?"""
 
 import os
 import tempfile

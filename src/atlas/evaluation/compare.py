@@ -1,7 +1,7 @@
 """Two evaluations on one set, side by side: what changed, and how sure that is.
 
-Problems are paired: they are drawn again, the same for both sides, so what makes a problem easy or hard for both
-cancels out. Where a side has several runs, these are drawn again, too.
+Problems are paired: both sides are resampled alike, so what makes a problem easy or hard for both cancels out. Where a
+side has several runs, these are resampled, too.
 """
 
 from collections import Counter

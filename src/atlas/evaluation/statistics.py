@@ -94,9 +94,9 @@ def wilson(solved: float, attempts: float) -> Estimate:
 
 
 def interval(value: float, draws: np.ndarray, least: float = 0.0, most: float = 1.0) -> Estimate:
-    """The percentile interval of what a statistic was on data drawn again, moved so that its mean is the value.
+    """The bootstrap percentile interval of a statistic, shifted so that the mean of the draws is the value.
 
-    Data drawn again is noisier than the data, and statistics that depend on order (the median, the IQM) then lie
+    Resampled data is noisier than the data, and statistics that depend on order (the median, the IQM) then lie
     elsewhere on average: without the move an interval need not hold its own value. Draws that are (nearly) all alike
     tell nothing, and give no interval.
     """
@@ -158,8 +158,8 @@ def cvar(attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray
     """`float[alphas]`: the solve rate on the worst alpha per cent of problems, from `bool[problems, attempts]`.
 
     One half of the attempts ranks the problems and the other half is averaged, so that bad luck in the ranking is not
-    counted again; then the other way round, which changes nothing on average and halves the chance in it. At 100 per
-    cent this is the mean. The fewer attempts rank, the less the worst are the worst, and the higher the number: the
+    counted again; then the other way round, which changes nothing on average and reduces the noise. At 100 per
+    cent this is the mean. The fewer attempts rank the problems, the noisier the ranking and the higher the number: the
     paper ranks by 10.
     """
     count = attempts.shape[1]
@@ -184,10 +184,10 @@ def cvar_protocol(attempts: int) -> str:
 def cvar_over_runs(
     attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS, seed: int = 0, times: int = RESAMPLES
 ) -> list[Estimate]:
-    """The mean CVaR curve of `bool[runs, problems, attempts]`: intervals from whole runs drawn again.
+    """The mean CVaR curve of `bool[runs, problems, attempts]`: intervals from resampled runs.
 
-    Of a single run it is Wilson's interval for the attempts that were averaged (those of one half): attempts drawn
-    again would rank worse than the attempts themselves, and say of a rate of 0 that it is certain.
+    For a single run, Wilson's interval of the attempts that were averaged (those of one half): resampled attempts would
+    rank worse, and would give a rate of 0 no interval.
     """
     curves = np.stack([cvar(one, alphas) for one in attempts])
     if len(curves) > 1:

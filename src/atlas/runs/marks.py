@@ -1,8 +1,8 @@
 """At which env steps a run keeps something, so that what it has kept is always spread evenly over it. No JAX here.
 
-The whole run is divided by a power of two into parts that no iteration is longer than; the marks are their ends. Only
-every second, fourth, … of them counts as soon as there would be too many, and what was kept at the others is removed.
-All of it follows from env steps alone: runs of the same length keep things at the same marks, whatever their speed.
+The run is divided into 2^k equal parts, none shorter than an iteration; the marks are their ends. When there would be
+too many, only every second, fourth, … stays, and what was kept at the others is removed. All of it follows from env
+steps alone: runs of the same length keep things at the same marks, whatever their speed.
 """
 
 from collections.abc import Iterable

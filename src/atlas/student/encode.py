@@ -66,6 +66,16 @@ class View(Struct):
     """One table for each field of a cell."""
     layers: tuple[Dense, ...]
     """Three convolutions (kernels of 2 * 2 * inputs rows), or one layer over the whole view."""
+    queries: "Queries | None" = None
+
+
+class Queries(Struct):
+    """What the task asks about each cell of a view."""
+
+    ask: Dense
+    """From the embedding of the task state: for each query a weight of every code of a cell, and a bias."""
+    answers: Float32[Array, "cells_and_queries width"]
+    """Takes the answers of all cells into the dense layer."""
 
 
 def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
@@ -78,7 +88,14 @@ def init_view(normals: Normals, config: NetworkConfig, cells: Cells) -> View:
     return View(
         embeddings=tuple(table(normals, values, config.embedding) for values in cells.fields),
         layers=tuple(linear(orthogonal(normals, GAIN, *shape)) for shape in shapes),
+        queries=_init_queries(normals, config, cells) if config.queries else None,
     )
+
+
+def _init_queries(normals: Normals, config: NetworkConfig, cells: Cells) -> Queries:
+    asked = config.queries * (sum(cells.fields) + 1)
+    answers = orthogonal(normals, GAIN, cells.rows * cells.cols * config.queries, config.view_width)
+    return Queries(ask=linear(lecun(normals, config.task_width, asked)), answers=answers)
 
 
 def width(config: NetworkConfig, cells: Cells) -> int:
@@ -87,13 +104,17 @@ def width(config: NetworkConfig, cells: Cells) -> int:
 
 
 def encode_view(
-    params: View, config: NetworkConfig, view: UInt8[Array, "*lead rows cols"], dtype: DTypeLike
+    params: View,
+    config: NetworkConfig,
+    view: UInt8[Array, "*lead rows cols"],
+    task: Float32[Array, "*lead width"],
+    dtype: DTypeLike,
 ) -> Float32[Array, "*lead features"]:
-    """Features of views."""
+    """Features of views, seen with the task in mind if it may ask about their cells."""
     *lead, rows, cols = view.shape
     flat = view.reshape(-1, rows, cols)
     if config.view == "dense":
-        features = _encode_dense(params, flat, dtype)
+        features = _encode_dense(params, flat, task.reshape(len(flat), -1), dtype)
     else:
         features = in_chunks(jax.checkpoint(lambda part: _convolve(params, part, dtype)), flat, CHUNK)
     return features.reshape(*lead, -1)
@@ -120,9 +141,27 @@ def _folded(params: View) -> Floats:
     return jnp.concatenate(parts, 1).reshape(-1, outputs)
 
 
-def _encode_dense(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
-    bits = cell_bits(view, tuple(map(len, params.embeddings))).reshape(len(view), -1)
-    return jax.nn.relu(plus(product(bits, _folded(params), dtype), params.layers[0].bias))
+def _encode_dense(
+    params: View, view: UInt8[Array, "samples rows cols"], task: Float32[Array, "samples width"], dtype: DTypeLike
+) -> Float32[Array, "samples features"]:
+    bits = cell_bits(view, tuple(map(len, params.embeddings)))
+    features = plus(product(bits.reshape(len(view), -1), _folded(params), dtype), params.layers[0].bias)
+    if params.queries is not None:
+        answers = _answers(params.queries, bits.reshape(len(view), -1, bits.shape[-1]), task, dtype)
+        features = features + product(answers.reshape(len(view), -1), params.queries.answers, dtype)
+    return jax.nn.relu(features)
+
+
+def _answers(
+    params: Queries,
+    cells: Float32[Array, "samples cells bits"],
+    task: Float32[Array, "samples width"],
+    dtype: DTypeLike,
+) -> Float32[Array, "samples queries cells"]:
+    """How well each cell fits each query of the task; 0 where it does not."""
+    asked = dense(params.ask, task, dtype).reshape(len(cells), -1, cells.shape[-1] + 1)
+    fits = jnp.einsum("sqb,scb->sqc", asked[..., :-1], cells)
+    return jax.nn.relu(fits + asked[..., -1:])
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
@@ -168,6 +207,11 @@ class Structured(Struct):
     """Applied to the embedded objects concatenated with the location."""
 
 
+class Bound(Structured):
+    """Literals by their features, each object embedded on its own before they are added up: which colour belongs to
+    which shape is kept."""
+
+
 class Independent(Struct):
     """An embedding for each literal: negative ones, true, positive ones."""
 
@@ -187,7 +231,7 @@ class Layer(Struct):
 class GraphEncoder(Struct):
     """Parameters of the task encoder."""
 
-    literals: Structured | Independent
+    literals: Structured | Bound | Independent
     edge: Float32[Array, "edge edge"]
     """Applied to the sum of an edge's literals."""
     rejecting: Float32[Array, "width"]
@@ -219,12 +263,13 @@ def init_task(normals: Normals, config: NetworkConfig, features: np.ndarray) -> 
     )
 
 
-def _init_literals(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Structured | Independent:
+def _init_literals(normals: Normals, config: NetworkConfig, features: np.ndarray) -> Structured | Bound | Independent:
     props, _, codes = features.shape
     edge = config.edge_width
     if config.literals == "independent":
         return Independent(rows=table(normals, 2 * props + 1, edge))
-    return Structured(objects=lecun(normals, codes, edge), location=lecun(normals, edge + _places(features), edge))
+    kind = Bound if config.literals == "bound" else Structured
+    return kind(objects=lecun(normals, codes, edge), location=lecun(normals, edge + _places(features), edge))
 
 
 def _init_layer(normals: Normals, width: int, edge: int) -> Layer:
@@ -308,6 +353,8 @@ def _edges(
     """The embedded literals of each edge, summed."""
     if isinstance(params.literals, Independent):
         return _independent(params.literals, graph.guard)
+    if isinstance(params.literals, Bound):
+        return _bound(params.literals, features, graph.guard, dtype)
     return _structured(params.literals, features, graph.guard, dtype)
 
 
@@ -319,6 +366,17 @@ def _structured(
     prop, sign = jnp.maximum(jnp.abs(guard) - 1, 0), jnp.sign(guard).astype(jnp.float32)[..., None]
     summed_objects, summed_places = (sign * objects[prop]).sum(2), (sign * places[prop]).sum(2)
     both = jnp.concatenate([product(summed_objects, params.objects, dtype), summed_places], -1)
+    return product(both, params.location, dtype)
+
+
+def _bound(
+    params: Bound, features: np.ndarray, guard: Int16[Array, "nodes edges literals"], dtype: DTypeLike
+) -> Float32[Array, "nodes edges edge"]:
+    """The sum of an edge's embedded literals, each with its sign; unused object groups are zeros, and stay so."""
+    objects, places = jnp.asarray(features[:, 1:]), jnp.asarray(features[:, 0, : _places(features)])
+    prop, sign = jnp.maximum(jnp.abs(guard) - 1, 0), jnp.sign(guard).astype(jnp.float32)[..., None]
+    embedded = jax.nn.relu(product(objects[prop], params.objects, dtype)).sum(-2)
+    both = jnp.concatenate([(sign * embedded).sum(2), (sign * places[prop]).sum(2)], -1)
     return product(both, params.location, dtype)
 
 

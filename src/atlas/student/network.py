@@ -129,7 +129,7 @@ class Student:
     ) -> Float32[Array, "*lead gates"]:
         """The inputs of the GRU, projected to its gates: everything that does not depend on the hidden state."""
         parts = [
-            encode.encode_view(params.view, self.config, seen.view, self.dtype),
+            encode.encode_view(params.view, self.config, seen.view, task, self.dtype),
             jnp.dot(jax.nn.one_hot(self._previous(seen), self.num_actions + 1), params.actions),
         ]
         parts += [task] if self.config.task_into_gru else []
@@ -144,7 +144,7 @@ class Student:
     ) -> Float32[Array, "time envs gates"]:
         """`_project` for whole sequences. What comes from a table is projected once a row and then looked up, instead
         of being looked up and projected at every step."""
-        inputs, view = params.gru.inputs, encode.encode_view(params.view, self.config, seen.view, self.dtype)
+        inputs, view = params.gru.inputs, encode.encode_view(params.view, self.config, seen.view, task, self.dtype)
         ends = (view.shape[-1], view.shape[-1] + self.config.action_embedding)
         of_view, of_action, of_task = jnp.split(inputs.kernel, ends)
         actions = plus(product(params.actions, of_action, self.dtype), inputs.bias)

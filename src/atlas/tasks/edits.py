@@ -3,8 +3,8 @@
 Guards that leave one state exclude each other by their literals, and stay so: a proposition is replaced wherever it
 occurs on the edges out of a state, and when an edge goes, so do the negations that kept its siblings apart from it.
 Rewards are put back at the end.
-Where a state has several edges, a new proposition neither implies nor is implied by those of the others: one of the two
-could never hold.
+Where a state has several edges, a new proposition neither implies nor is implied by those of the others: otherwise
+one of the two edges could never be taken.
 """
 
 from collections.abc import Callable, Sequence

@@ -332,7 +332,7 @@ def _push(
 
 
 def _return(state: Stack, outcome: Int8[Array, "nodes"]) -> tuple[Stack, Float32[Array, ""]]:
-    """Leave every call whose machine has accepted; what was owed for it is the reward, with that of the edge taken."""
+    """Return from every call whose machine has accepted. Reward: that of the edge taken, plus what the calls owed."""
     depth = state.nodes.shape[0]
     place = jnp.arange(depth)
     open_calls = jnp.sum(state.nodes != UNUSED) - 1

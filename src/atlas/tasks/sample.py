@@ -25,8 +25,9 @@ from atlas.tasks.packed import PackedTask, RewardMachines, called, chains
 from atlas.tasks.rewards import REWARDS, Shaped
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
-# Graphs. State 0 is the initial one and the last row the accepting one. A walk ends there; one that has not arrived by
-# its last step takes that step there, so acceptance is always reachable and every state that is kept lies on a walk.
+# Graphs. State 0 is the initial one and the last row the accepting one. A walk ends in the
+# accepting state; if it has not arrived, its last step goes there. So acceptance is always reachable, and every state
+# that is kept lies on a walk.
 
 MatrixFn = Callable[[Float[Array, "states states"]], Float[Array, "states states"]]
 """Weights of the steps between states, from numbers in [0, 1); rows need not be normalised."""
@@ -394,8 +395,8 @@ def sample_hindered(
     """A sequence each of whose steps has propositions that must not hold before it is done: they lead to rejection, or
     with `back` to the step before (there is none for the first). A step is done when none of them holds.
 
-    Of those that it hinders with, none implies or is implied by another of its step or by what the step asks for, and
-    none is implied by what the step before asked for, which may hold still. A step for which nothing is left has fewer.
+    Forbidden propositions of a step are unrelated by implication to each other and to its goal, and none is implied by
+    the previous goal, which may still hold. A step for which too few are left forbids fewer.
     """
     steps, most = config.max_length, config.max_avoid
     numbers = jax.random.uniform(key, (1 + steps * (2 + most),))
@@ -423,7 +424,7 @@ def sample_hindered(
     own = (jnp.concatenate([asked[:, None], others], axis=1) + 1).astype(jnp.int16)
     state, leads_on = jnp.arange(steps)[:, None], (jnp.arange(1 + most) == 0)[None, :]
     target = jnp.where(own != 0, jnp.where(leads_on, state + 1, jnp.where(back, state - 1, length + 1)), UNUSED)
-    # An edge denies those behind it, the last asks for its own alone: what hinders comes before what is asked for.
+    # Each edge negates the later ones, the last has only its own literal: forbidden propositions win over the goal.
     at = jnp.arange(1 + most)[:, None] + jnp.arange(size.literals)[None, :]
     sign = jnp.where(at > most, 0, jnp.where(jnp.arange(size.literals) == 0, 1, -1)[None, :]).astype(jnp.int16)
     guard = jnp.where(own[:, :, None] != 0, own[:, jnp.minimum(at, most)] * sign[None], jnp.int16(0))
@@ -464,7 +465,7 @@ class Nesting:
 
     @property
     def size(self) -> TaskSize:
-        """The sizes that hold every hierarchy sampled this way: a callee's first edge is one and plain."""
+        """Sizes that hold every hierarchy sampled this way. A called machine has one first edge, without a call."""
         return self.walks.size._replace(machines=self.machines, chains=self.walks.size.edges, links=2)
 
 
@@ -509,7 +510,7 @@ class _Callee(NamedTuple):
     second: Int16[Array, "n"]
     """The labels that leave the state behind it."""
     ends: UInt32[Array, "words"]
-    """All that the labels imply on which it accepts."""
+    """Everything implied by the labels that make it accept."""
 
 
 def sample_calls(

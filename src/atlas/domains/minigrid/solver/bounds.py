@@ -104,7 +104,7 @@ def satisfiable(within: Reachable, literals: Iterable[int]) -> bool:
     """False only if no play can make a guard hold.
 
     There is one cell ahead and one pair of hands: all that is said about either must fit a single object, and what is
-    carried lies nowhere. Each pair that must be seen must not be one that must not be seen.
+    carried lies nowhere. No pair is both required and forbidden.
     """
     must = [meaning(x - 1) for x in literals if x > 0]
     must_not = [meaning(-x - 1) for x in literals if x < 0]
@@ -322,10 +322,10 @@ def _spoken(thing: Descriptor) -> str:
 
 # Fewest steps
 #
-# In the relaxed world objects block no way, doors stand open unless they are locked and no key of their colour was ever
-# picked up, and what the agent has once come by it may have anywhere. What remains is that it must turn and walk to
-# face (and pick up) the objects that guards ask for, see both of two neighbours at some time, and look at doors where
-# they are. The shortest play there is a bound on every play in the real world.
+# In the relaxed world objects do not block. Doors are open, except locked ones until a key of that colour is held.
+# Whatever the agent has once picked up counts as available anywhere. What remains is that it must turn and walk to face
+# (and pick up) the objects that guards ask for, see both of two neighbours at some time, and look at doors where they
+# are. The shortest play there is a bound on every play in the real world.
 
 MOST_LANDMARKS: Final = 6
 """How many landmarks are tracked; dropping the others only lowers the bound."""
