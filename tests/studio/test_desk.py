@@ -241,6 +241,14 @@ def test_nothing_outside_of_the_folder_is_read_written_or_listed(desk, root, pat
     assert sorted(root.parent.rglob("*")) == before
 
 
+@pytest.mark.parametrize("path", [".", "inside/..", "inside/../", "./", "inside/", "\0"])
+def test_a_path_that_is_a_folder_is_no_name_for_a_file_beside_it(desk, root, path):
+    before = sorted(root.parent.rglob("*"))
+    with pytest.raises(AtlasError, match=r"not below|no path|zero byte"):
+        desk.answer("save", {**PROBLEM, "path": path})
+    assert sorted(root.parent.rglob("*")) == before
+
+
 def test_a_folder_is_listed_without_what_leads_out_of_it(desk):
     found = {entry["name"]: entry["kind"] for entry in desk.answer("folder", {})["entries"]}
     assert found["inside"] == "folder"

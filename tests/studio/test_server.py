@@ -1,7 +1,9 @@
 """The server and its lanes, in front of a desk that does as it is told."""
 
 import asyncio
+import http.client
 import json
+import os
 import socket
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 import quick_desk
 from atlas.cli import main
 from atlas.errors import AtlasError
-from atlas.studio import messages, workers
+from atlas.studio import messages, server, workers
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Message, Studio
 from atlas.studio.server import address, bind
 from atlas.studio.workers import Lanes
@@ -160,6 +162,26 @@ def test_read_only_writes_nothing(tmp_path):
     with serving(Studio(str(tmp_path), read_only=True), quick_desk.COMMAND) as client:
         assert "read-only" in client.ask("save", {}).json()["error"]["sentence"]
         assert client.ask("level", {}).status_code == 200
+
+
+def test_a_page_is_told_of_a_run_at_once_and_when_it_writes(client, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(server, "BEAT", 0.05)
+    run = tmp_path_factory.mktemp("run")
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+    connection.request("GET", f"/{TOKEN}/live?run={run}")
+    events = connection.getresponse()
+
+    def told():
+        lines = [events.readline().decode() for _ in range(3)]
+        assert lines[0] == "event: changed\n"
+        return json.loads(lines[1].removeprefix("data: "))
+
+    assert told()["run"] == str(run)
+    for when in (1_000, 2_000):
+        (run / "metrics.jsonl").write_text("{}\n")
+        os.utime(run / "metrics.jsonl", (when, when))
+        assert told()["message"] == "run"
+    connection.close()
 
 
 # Lanes

@@ -223,9 +223,8 @@ class Desk:
 
     def save(self, body: Body) -> Plain:
         """Write a problem to a file below the folder of the studio."""
-        problem, path = _problem(body), self._below(body.text("path", most=300))
-        if path.suffix not in YAML_SUFFIXES:
-            path = path.with_name(path.name + YAML_SUFFIXES[0])
+        problem, words = _problem(body), body.text("path", most=300)
+        path = self._below(words if words.endswith(YAML_SUFFIXES) else words + YAML_SUFFIXES[0])
         if path.is_dir():
             raise AtlasError(f"{self._told(path)} is a folder")
         if path.exists():

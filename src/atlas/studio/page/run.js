@@ -38,7 +38,7 @@ export async function runDialog(studio, run) {
   };
   show(told);
   const events = new EventSource(`live?${new URLSearchParams({ run })}`);
-  events.addEventListener("changed", async () => { try { show(await ask("run", { run })); } catch { /* the next event brings the next chance */ } });
+  events.addEventListener("changed", (event) => show(JSON.parse(event.data)));
   made.addEventListener("close", () => events.close());
 }
 
