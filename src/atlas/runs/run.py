@@ -22,13 +22,24 @@ from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
-from atlas.fit import Hook, Moment, NotANumber, Pulse, compile_step, fit, is_over
-from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
+from atlas.fit import Hook, Moment, NotANumber, Pulse, Visit, compile_step, fit, is_over
+from atlas.runs.checkpoints import (
+    RATE,
+    CheckpointError,
+    Checkpoints,
+    OtherConfigError,
+    fitted_parameters,
+    load_policy,
+    require_same_network,
+    save_parameters,
+)
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
+from atlas.runs.lineage import Family
 from atlas.runs.marks import Marks
 from atlas.runs.metrics import JsonLines, Sink, Sinks, read
+from atlas.runs.prover import Prover
 from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
@@ -87,10 +98,12 @@ def train(
     quiet: bool = False,
     given: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[Callback] = (),
+    init: Path | str | None = None,
 ) -> Result | None:
     """Train a new run in a folder. Host 0 has the result; the others take part and return None.
 
     `given`: what the settings name that was passed by value (`RunFolder.note_given`). Callbacks are called on host 0.
+    `init`: a policy whose weights it begins with; they are kept in its folder.
     """
     layout = _layout(devices, config)
     config.require_even(layout.shards)
@@ -104,8 +117,15 @@ def train(
         follow(config, layout, team)
         return None
     sinks = Sinks().with_more(tensorboard, wandb)
+    policy = None if init is None else load_policy(init)
+    if policy is not None:
+        policy.require_fit(config)
     folder, lock = create(path, config, overwrite)
     try:
+        if policy is not None:
+            about = {"iteration": policy.iteration, "steps": policy.steps, "seconds": policy.seconds}
+            save_parameters(folder.init_file, policy.params, {"from": str(init), **about})
+            title += f", with the weights of {init}"
         if not quiet:
             where = "" if layout.shards == 1 else f" on {layout.shards} devices"
             print(f"{title}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
@@ -160,6 +180,8 @@ FIXED: Final = ("run.seed", "run.num_envs", "run.rollout", "teacher.num_eval")
 
 def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None:
     """Whether a run may go on with these settings."""
+    if start.scratch and folder.init_file.exists():
+        require_same_network(f"{folder.path} began with weights that it cannot use now: it", folder.config(), config)
     changed = [] if start.scratch else list(differences(folder.config(), config))
     again = command("resume", folder.path)
     for key in changed:
@@ -258,6 +280,18 @@ def go(
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
         snapshots: list[Snapshots] = []
+        looking = observer(made, trainer)
+        family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
+        visit = None
+        if trainer.plan.prove is not None:
+            prover = Prover(config, trainer.teacher.memory, layout)
+            closing.callback(prover.close)
+            visit = Visit(trainer.plan.prove, prover)
+
+        def follow_family(moment: Moment) -> None:
+            """Who is in the buffer? Asked where that is cheap, else only with each checkpoint."""
+            if family and layout.mesh is None and jax.default_backend() == "cpu":
+                family.look(trainer.teacher.memory(moment.state.teacher), moment.iteration)
 
         def look_on(moment: Moment, due: Due) -> None:
             """How does the student do on held-out problems, and what does the teacher replay?"""
@@ -269,7 +303,7 @@ def go(
             if due.exam or due.snapshot:
                 if not snapshots:  # compiled when first needed
                     marks = marks_of(config, config.run.snapshots)
-                    snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
+                    snapshots.append(Snapshots(folder, config, looking, marks))
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
                 policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
@@ -285,6 +319,8 @@ def go(
         def save(moment: Moment) -> None:
             rate = {RATE: result.after.all} if "held_out" in moment.record else {}
             about = _about(moment.seconds, moment.steps, result.before) | rate
+            if family:
+                family.save(trainer.teacher.memory(moment.state.teacher), moment.iteration)
             checkpoints.save(moment.iteration, moment.state, about)
 
         shown: list[Hook] = []
@@ -299,8 +335,8 @@ def go(
 
         looks, saves = _timetable(config, layout, team, seconds, result.steps, look_on, save)
         try:
-            hooks = [looks, note, *shown, saves, *([call_back] if callbacks else [])]
-            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes))
+            hooks = [looks, follow_family, note, *shown, saves, *([call_back] if callbacks else [])]
+            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes), visit)
         except NotANumber as error:
             rate = config.student.ppo.learning_rate / 2
             last = max(checkpoints.steps(), default=0)
@@ -353,6 +389,8 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         layout.gather(state)
+        if begun["init"]:
+            state = trainer.place(_broadcast(None, trainer.shapes, team))
     steps = config.env_steps(int(state.iterations), int(state.trained))
     hooks = _timetable(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
@@ -380,13 +418,21 @@ def _begin(
     if not steps and start.iteration is None:
         if not start.scratch:
             _change(folder, config, start)
-        team.all_gather({"resumed": False, "seconds": 0.0})
+        init = folder.init_file.exists()
+        team.all_gather({"resumed": False, "seconds": 0.0, "init": init})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         whole = trainer.layout.gather(state)
+        if init:
+            params, average = (  # two copies: the training step reuses the memory of both
+                None if one is None else fitted_parameters(folder.init_file, one)
+                for one in (whole.params, whole.average)
+            )
+            whole = whole.replace(params=params, average=average)
+            state = trainer.place(_broadcast(whole, trainer.shapes, team))
         before = exam.rates(whole.policy, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
-            print(f"untrained, held out: {words}", flush=True)
+            print(f"{'at first' if init else 'untrained'}, held out: {words}", flush=True)
         # From here on there is a checkpoint: a run without one has lost it.
         checkpoints.save(0, whole, _about(0.0, 0, before))
         checkpoints.finish()
@@ -506,6 +552,7 @@ def _fit(
     hooks: list[Hook],
     team: Team,
     wished: Callable[[], bool] = lambda: False,
+    visit: Visit | None = None,
 ) -> None:
     """Train together: host 0's clock and pace count for all, and all stop if one has to."""
 
@@ -527,7 +574,8 @@ def _fit(
         return min(one.after(steps) for one in marks)
 
     with stop_on_signals() as stop:
-        fit(trainer, config, state, [*hooks, together], lambda: stop() or wished(), seconds, agree, next_mark)
+        asked = lambda: stop() or wished()  # noqa: E731
+        fit(trainer, config, state, [*hooks, together], asked, seconds, agree, next_mark, visit)
 
 
 @contextmanager
