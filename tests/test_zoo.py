@@ -19,8 +19,9 @@ from atlas.cli import main
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import obtain
 from atlas.evaluation.play import Evaluator
-from atlas.evaluation.results import read_evaluation
+from atlas.evaluation.results import over_time_file, read_evaluation
 from atlas.evaluation.sets import open_set
+from atlas.reports.reading import read_runs
 from atlas.runs import folder as places
 from atlas.runs.checkpoints import Checkpoints, load_parameters, load_policy
 from atlas.runs.folder import RunFolder, located, zoo_names
@@ -161,18 +162,12 @@ def test_people_read_the_list_and_the_card(here: Path, capsys: pytest.CaptureFix
 
 
 def test_a_folder_that_was_evaluated_as_it_ships_says_so(here: Path) -> None:
-    before = content(here / "zoo" / "one")
+    before, known = content(here / "zoo" / "one"), read_card("one")
     assert main(["zoo", "add", "zoo/one", "--name", "one", "--overwrite"]) == 0
     after = content(here / "zoo" / "one")
     assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} == {CARD}
     assert not read_card("one").rounded
-    assert dataclasses.replace(read_card("one"), rounded=True) == read_card_of(here, before)
-
-
-def read_card_of(here: Path, before: dict[str, str]) -> Any:
-    """The card of the other policy, with what differs between them taken from the first: their seed and rates."""
-    one = read_card("one")
-    return dataclasses.replace(read_card("two"), seed=one.seed, sets=one.sets, held_out=one.held_out)
+    assert dataclasses.replace(read_card("one"), rounded=True) == known
 
 
 def test_nothing_of_the_machine_that_made_it_is_shipped(made: Path, here: Path) -> None:
@@ -192,19 +187,20 @@ def test_results_go_below_the_current_folder_or_where_they_are_told_to(
     assert main(["eval", "zoo:two", *quick, "--out", "there.json"]) == 0
     assert "there.json" in capsys.readouterr().out
     assert not (here / "evaluations" / "zoo-two").exists()
-    assert main(["eval", "zoo:two", *quick, "--over-time"]) == 0
-    assert (here / "evaluations" / "zoo-two" / "set-over-time.json").exists()
+    assert over_time_file(Path("zoo:two"), "set") == Path("evaluations/zoo-two/set-over-time.json")
     assert content(here / "zoo") == before
     compared = told(capsys, "compare", "zoo:one", "there.json")
     assert (compared["one"]["runs"], compared["other"]["runs"]) == (["zoo:one"], ["zoo:two"])
 
 
-def test_two_policies_are_compared_and_reported(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_policies_are_compared_and_read_for_reports(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compared = told(capsys, "compare", "zoo:one", "zoo:two")
     means = [read_card(name).sets["validation"]["mean"]["value"] for name in ("one", "two")]
     assert [compared[side]["mean"] for side in ("one", "other")] == pytest.approx(means, abs=1e-3)
-    assert told(capsys, "report", "zoo:one", "--episodes", "0")["groups"] == {"zoo:one": ["zoo:one"]}
-    assert "zoo:one" in (here / "report.html").read_text()
+    read, _ = read_runs([Path("zoo:one"), Path("zoo:two")])
+    assert (read.name, list(read.evaluations), list(read.over_time)) == ("zoo:one", ["validation"], ["validation"])
+    assert len(read.records) == len(TIMES)
+    assert [path.stem for path in read.snapshots] == ["000000080"]
 
 
 def test_a_policy_is_watched(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
