@@ -49,6 +49,7 @@ def probe(quick: bool) -> dict[str, dict[str, Any]]:
     from atlas import bench
     from atlas.build import build, parts
     from atlas.devices import ALONE, Layout, mesh_of
+    from atlas.errors import AtlasError
     from atlas.presets import preset
 
     effort = bench.QUICK if quick else bench.FULL
@@ -87,7 +88,10 @@ def probe(quick: bool) -> dict[str, dict[str, Any]]:
     for sampler in ("sequential", "hierarchical")[: 1 if quick else 2]:
         note(f"children of {sampler} tasks", bench.edit_children(effort, sampler, batch))
 
-    config = preset("tiny" if quick else "quick").config
+    try:
+        config = preset("tiny" if quick else "quick-accel").config
+    except AtlasError:  # what it was called before
+        config = preset("quick").config
     ready = dataclasses.replace(config.teacher.buffer, min_fill=0.0)
     config = dataclasses.replace(config, teacher=dataclasses.replace(config.teacher, replay_prob=1.0, buffer=ready))
     shards = config.worthwhile_shards(jax.device_count()) if hasattr(config, "worthwhile_shards") else 1

@@ -1,7 +1,11 @@
-"""Teachers at equal wall clock: one- and two-room problems sampled independently, several seeds, one core each.
+"""All teachers, several seeds, one core each: at equal wall clock and at equal env steps, in two tracks.
 
-`python benchmarks/teachers.py run` trains (an hour and a half at the default of 6 minutes and three seeds on one core,
-half of it on two); `python benchmarks/teachers.py table` evaluates what it left, prints the table and draws the figure.
+`python benchmarks/teachers.py all` trains, evaluates, prints the tables and draws the figures. It can be stopped with
+Ctrl-C and called again: runs go on where they were, and what is finished is not done again. `run` only trains, `table`
+only evaluates what there is.
+
+In the *blind* track problems are sampled independently and no solver is asked; in the *informed* track tasks are
+sampled for their levels and problems (children, too) pass the relaxed check. ACCEL's plain form takes part in both.
 """
 
 import argparse
@@ -9,8 +13,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 from typing import Any, Final
@@ -19,61 +24,88 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from atlas.config import Config
+from atlas.evaluation.statistics import Estimate, bootstrap, interval, mean, resampled
 from atlas.settings import load
 
 Arms = dict[str, tuple[str, ...]]
 """What is compared: a name, and the arguments of `atlas train`."""
-ARMS: Final[Arms] = {
-    "accel": ("quick",),
-    "plr": ("quick-plr",),
-    "dr": ("quick-dr",),
-    "dr-raw": ("quick-dr", "--student.ppo.normalise", "never"),
+BLIND, INFORMED = "blind", "informed"
+TRACKS: Final = {
+    BLIND: ("accel", "plr", "dr", "dr-raw", "accel-posterior", "accel-mna", "accel-edits", "echo"),
+    INFORMED: ("accel-informed", "dr-informed", "sfl", "scout", "accel-edits-informed", "accel-oracle"),
 }
-NAMES: Final = {"accel": "ACCEL", "plr": "PLR⊥", "dr": "DR", "dr-raw": "DR, advantages not normalised"}
-ROOMS: Final = {"rooms_1": "one room", "rooms_2": "two rooms"}
+RIVALS: Final = {BLIND: "accel", INFORMED: "accel-informed"}
+"""Whom the others of the track are compared with."""
+NAMES: Final = {
+    "accel": "ACCEL",
+    "plr": "PLR⊥",
+    "dr": "DR",
+    "dr-raw": "DR, advantages not normalised",
+    "accel-posterior": "ACCEL, posterior learnability",
+    "accel-mna": "ACCEL, negative advantage",
+    "accel-edits": "ACCEL, edits that learn",
+    "echo": "Echo",
+    "accel-informed": "ACCEL",
+    "dr-informed": "DR",
+    "sfl": "SFL",
+    "scout": "Scout",
+    "accel-edits-informed": "ACCEL, edits that learn",
+    "accel-oracle": "ACCEL, oracle regret",
+}
+PORTRAIT: Final = {
+    "rooms": "rooms",
+    "states": "states of the task",
+    "solvable_replayed": "solvable, %",
+    "solved": "solved, %",
+}
+"""What a curriculum is described by: names in the records."""
 
 
-def compare(
-    doc: str | None,
-    arms: Arms,
-    name: str,
-    seeds: int,
-    minutes: float,
-    show: Callable[[dict[str, list[Path]], Path], str],
+def arms_of(size: str, only: Sequence[str] = ()) -> Arms:
+    """What runs at a size: all teachers where it is `quick`, else those that have a preset of that size."""
+    from atlas.presets import presets
+
+    known = presets()
+    found: Arms = {}
+    for arm in (arm for arms in TRACKS.values() for arm in arms):
+        name = "quick" if (size, arm) == ("quick", "accel") else f"{size}-{arm.removesuffix('-raw')}"
+        if name in known and (not only or arm in only):
+            found[arm] = (name, *(("--student.ppo.normalise", "never") if arm.endswith("-raw") else ()))
+    if unknown := set(only) - found.keys():
+        raise SystemExit(f"there is no teacher {', '.join(sorted(unknown))} at size {size}")
+    return found
+
+
+def train(
+    folder: Path, arms: Arms, seeds: int, minutes: float, more: Sequence[str] = (), cores: Sequence[int] = ()
 ) -> None:
-    """The command of a comparison: `run` trains every arm; `table` lets `show` draw the figure and make the table."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "table"))
-    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
-    parser.add_argument("--seeds", type=int, default=seeds)
-    parser.add_argument("--minutes", type=float, default=minutes)
-    parser.add_argument("--figure", type=Path, default=Path(f"docs/figures/{name}.svg"))
-    args = parser.parse_args()
-    if args.what == "run":
-        train(args.folder, arms, args.seeds, args.minutes)
-        return
-    finished = {arm: sorted(args.folder.glob(f"{arm}-[0-9]*/summary.json")) for arm in arms}
-    print(show({arm: [path.parent for path in paths] for arm, paths in finished.items() if paths}, args.figure))
-
-
-def train(folder: Path, arms: Arms, seeds: int, minutes: float) -> None:
-    """Every arm with every seed, each pinned to a core of its own."""
-    cores: Queue[int] = Queue()
-    for core in sorted(os.sched_getaffinity(0)):
-        cores.put(core)
+    """Every arm with every seed, each pinned to a core of its own; what was begun goes on."""
+    free: Queue[int] = Queue()
+    for core in cores or sorted(os.sched_getaffinity(0)):
+        free.put(core)
 
     def one(job: tuple[str, int]) -> None:
         arm, seed = job
-        core = cores.get()
-        command = [sys.executable, "-m", "atlas", "train", *arms[arm], "--run.seed", str(seed)]
-        command += ["--run.time-limit", str(minutes), "--folder", str(folder / f"{arm}-{seed}"), "--overwrite"]
-        with open(folder / f"{arm}-{seed}.log", "w") as log:
+        run = folder / f"{arm}-{seed}"
+        core = free.get()
+        command = [sys.executable, "-m", "atlas"]
+        if list(run.glob("checkpoints/*/about")):
+            command += ["resume", str(run), "--run.time-limit", str(minutes)]
+        else:
+            command += ["train", *arms[arm], "--run.seed", str(seed), "--run.time-limit", str(minutes), *more]
+            command += ["--folder", str(run), "--overwrite"]
+        with open(folder / f"{arm}-{seed}.log", "a") as log:
             subprocess.run(["taskset", "-c", str(core), *command], stdout=log, stderr=log, check=True)
-        cores.put(core)
+        free.put(core)
 
     folder.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(cores.qsize()) as pool:
-        list(pool.map(one, [(arm, seed) for seed in range(seeds) for arm in arms]))
+    jobs = [(arm, seed) for seed in range(seeds) for arm in arms]
+    with ThreadPoolExecutor(free.qsize()) as pool:
+        try:
+            list(pool.map(one, jobs))
+        except KeyboardInterrupt:  # the runs were interrupted with us, and save what they have
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise SystemExit("stopped; the same command goes on") from None
 
 
 def evaluated(run: Path, problems: str, *more: str) -> Any:
@@ -101,60 +133,203 @@ def work(run: Path) -> tuple[float, float, int]:
 
 def panels(titles: list[str], what: str, out: Path, draw: Callable[[Any, int], None]) -> None:
     """A figure of rates over the clock; `draw(panel, number)` fills each panel."""
-    sides = plt.subplots(1, len(titles), figsize=(9, 3.4), sharey=True, layout="constrained")[1]
-    for number, (side, title) in enumerate(zip(sides, titles, strict=True)):
+    sides = plt.subplots(1, len(titles), figsize=(4.5 * len(titles), 3.8), sharey=True, layout="constrained")[1]
+    for number, (side, title) in enumerate(zip(np.atleast_1d(sides), titles, strict=True)):
         draw(side, number)
         side.set(title=title, xlabel="minutes on one core", ylim=(0, 100))
         side.grid(alpha=0.3)
-    sides[0].set_ylabel(what)
-    sides[-1].legend(frameon=False)
+    np.atleast_1d(sides)[0].set_ylabel(what)
+    np.atleast_1d(sides)[-1].legend(frameon=False, fontsize=7)
     out.parent.mkdir(parents=True, exist_ok=True)
     plt.savefig(out)
+    plt.close()
 
 
-def show(runs: dict[str, list[Path]], out: Path) -> str:
-    """One row a teacher: means over seeds, and the lowest and highest of them. In the figure thin lines are seeds,
-    thick ones their mean."""
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """The runs of a teacher, and the solve rate of every problem at every policy that they kept."""
 
-    def untrained(run: Path, room: str) -> float:
-        return 100 * json.loads((run / "summary.json").read_text())["before"][room]
+    name: str
+    runs: list[Path]
+    curves: dict[str, list[Any]]
+    """By set: what `atlas eval --over-time` says of each run."""
 
-    def final(run: Path) -> list[float]:
-        limit = str(load(Config, run / "config.yaml").domain.step_limit)
-        more = ("--attempts", "4", "--step-limit", limit)
-        tags = evaluated(run, str(run / "held_out.npz"), *more)["runs"][0]["by_tag"]
-        return [100 * tags[room]["rate"] for room in ROOMS]
+    @property
+    def steps(self) -> float:
+        """Env steps that all of its runs have made."""
+        return min(curve["points"][-1]["steps"] for curves in self.curves.values() for curve in curves)
 
-    def draw(side: Any, number: int) -> None:
-        room = list(ROOMS)[number]
-        for colour, (arm, own) in zip(("C0", "C1", "C3", "C7"), runs.items(), strict=False):
-            lines = [
-                [(0.0, untrained(run, room)), *((r["seconds"] / 60, 100 * r["held_out"][room]) for r in exams(run))]
-                for run in own
-            ]
-            for line in lines:
-                side.plot(*zip(*line, strict=True), colour, alpha=0.3, linewidth=1)
-            minutes = np.linspace(0, min(line[-1][0] for line in lines), 24)
-            mean = np.mean([np.interp(minutes, *zip(*line, strict=True)) for line in lines], axis=0)
-            side.plot(minutes, mean, colour, linewidth=2.5, label=NAMES[arm])
+    def rates(self, problems: str, steps: float | None = None) -> np.ndarray:
+        """`[runs, problems]`: at the end, or at so many env steps, between two policies in proportion."""
 
-    panels(list(ROOMS.values()), "held-out problems solved, %", out, draw)
-    rows = [
-        "| teacher | seeds | one room | two rooms | over untrained | env steps played | trained on | gradient steps |",
-        "|---|---|---|---|---|---|---|---|",
+        def at(curve: Any) -> np.ndarray:
+            known = np.array([point["steps"] for point in curve["points"]], float)
+            table = np.array([point["rates"] for point in curve["points"]], float)
+            return table[-1] if steps is None else np.array([np.interp(steps, known, column) for column in table.T])
+
+        return np.stack([at(curve) for curve in self.curves[problems]])
+
+
+def estimate(rates: np.ndarray, attempts: int) -> Estimate:
+    """The mean of `[runs, problems]`, with its interval over runs."""
+    return bootstrap({"mean": mean}, rates, attempts)["mean"]
+
+
+def difference(one: np.ndarray, other: np.ndarray, attempts: int) -> Estimate:
+    """The mean of one side less that of the other, runs drawn again on both."""
+    pairs = zip(resampled(one, attempts, 0), resampled(other, attempts, 1), strict=True)
+    draws = np.array([a.mean() - b.mean() for a, b in pairs])
+    return interval(float(one.mean() - other.mean()), draws, -1.0, 1.0)
+
+
+def told(number: Estimate, sign: str = "") -> str:
+    """`63 % (58 to 67)`."""
+    ends = "" if number.low is None or number.high is None else f" ({100 * number.low:.0f} to {100 * number.high:.0f})"
+    return f"{100 * number.value:{sign}.0f} %{ends}"
+
+
+def table(arms: list[Arm], sets: Sequence[str], track: str) -> str:
+    """One row a teacher. Equal env steps: as many as the slowest run of the track has made."""
+    rival = next((arm for arm in arms if arm.name == RIVALS[track]), None)
+    steps = min(arm.steps for arm in arms)
+    columns = [
+        f"{one}, {when}" for one in sets for when in ("equal time", "less ACCEL", "equal env steps", "less ACCEL")
     ]
-    for arm, own in runs.items():
-        rates = np.array([final(run) for run in own])
-        before = np.array([[untrained(run, room) for room in ROOMS] for run in own])
-        each = [f"{r.mean():.0f} % ({r.min():.0f} to {r.max():.0f})" for r in rates.T]
-        gain = ", ".join(f"{g:+.0f}" for g in (rates - before).mean(axis=0))
-        steps, trained, gradients = np.mean([work(run) for run in own], axis=0)
-        rows.append(
-            f"| {NAMES[arm]} | {len(own)} | {each[0]} | {each[1]} | {gain} points | {steps:.1f} M | {trained:.1f} M "
-            f"| {gradients:,.0f} |"
-        )
+    rows = [f"Track: {track}; equal env steps are {steps / 1e6:.1f} M.", ""]
+    rows += ["| " + " | ".join(("teacher", "seeds", *columns, "env steps played", "trained on")) + " |"]
+    rows.append("|---" * (len(columns) + 4) + "|")
+    for arm in arms:
+        cells = []
+        for one in sets:
+            attempts = int(arm.curves[one][0]["set"].get("attempts", 1))
+            for when in (None, steps):
+                rates = arm.rates(one, when)
+                cells.append(told(estimate(rates, attempts)))
+                apart = rival and rival is not arm and difference(rates, rival.rates(one, when), attempts)
+                cells.append(told(apart, "+") if apart else "")
+        played, trained, _ = np.mean([work(run) for run in arm.runs], axis=0)
+        own = (NAMES[arm.name], str(len(arm.runs)), *cells, f"{played:.1f} M", f"{trained:.1f} M")
+        rows.append("| " + " | ".join(own) + " |")
     return "\n".join(rows)
 
 
+def curves(arms: list[Arm], sets: Sequence[str], out: Path) -> None:
+    """Solve rates over the clock; thin lines are seeds, thick ones their mean."""
+
+    def draw(side: Any, number: int) -> None:
+        for colour, arm in enumerate(arms):
+            lines = [
+                [(p["seconds"] / 60, 100 * float(np.mean(p["rates"]))) for p in curve["points"]]
+                for curve in arm.curves[sets[number]]
+            ]
+            for line in lines:
+                side.plot(*zip(*line, strict=True), f"C{colour}", alpha=0.3, linewidth=1)
+            minutes = np.linspace(0, min(line[-1][0] for line in lines), 24)
+            middle = np.mean([np.interp(minutes, *zip(*line, strict=True)) for line in lines], axis=0)
+            side.plot(minutes, middle, f"C{colour}", linewidth=2.2, label=NAMES[arm.name])
+
+    panels(list(sets), "problems solved, %", out, draw)
+
+
+def portraits(arms: list[Arm], out: Path) -> None:
+    """What the teachers trained on, side by side: rooms, states, solvable share, how much of it was solved."""
+    sides = plt.subplots(1, len(PORTRAIT), figsize=(3.4 * len(PORTRAIT), 3.4), layout="constrained")[1]
+    for side, (key, title) in zip(sides, PORTRAIT.items(), strict=True):
+        for colour, arm in enumerate(arms):
+            points = [(r["steps"] / 1e6, value) for r in exams(arm.runs[0]) if (value := portrayed(r, key)) is not None]
+            if points:
+                side.plot(*zip(*points, strict=True), f"C{colour}", label=NAMES[arm.name])
+        side.set(title=title, xlabel="env steps, M")
+        side.grid(alpha=0.3)
+    sides[-1].legend(frameon=False, fontsize=7)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    plt.savefig(out)
+    plt.close()
+
+
+def portrayed(record: dict[str, Any], key: str) -> float | None:
+    """One number of a portrait; None where the record does not have it."""
+    if key == "solved":
+        rates = record.get("solve_rate", {})
+        value = rates.get("replayed", rates.get("new"))
+        return None if value is None else 100 * value
+    value = record.get("curriculum", {}).get(key)
+    return value if value is None or not key.startswith("solvable") else 100 * value
+
+
+def compare(
+    doc: str | None,
+    arms: Arms,
+    name: str,
+    seeds: int,
+    minutes: float,
+    show: Callable[[dict[str, list[Path]], Path], str],
+) -> None:
+    """The command of a small comparison: `run` trains every arm; `table` lets `show` draw the figure and make the
+    table."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("run", "table"))
+    parser.add_argument("--folder", type=Path, default=Path("runs") / name)
+    parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--minutes", type=float, default=minutes)
+    parser.add_argument("--figure", type=Path, default=Path(f"docs/figures/{name}.svg"))
+    args = parser.parse_args()
+    if args.what == "run":
+        train(args.folder, arms, args.seeds, args.minutes)
+        return
+    print(show(finished(args.folder, arms), args.figure))
+
+
+def finished(folder: Path, arms: Arms) -> dict[str, list[Path]]:
+    """The runs of each arm that have come to their end, or were stopped on the way."""
+    found = {arm: sorted(path.parent for path in folder.glob(f"{arm}-[0-9]/summary.json")) for arm in arms}
+    return {arm: runs for arm, runs in found.items() if runs}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("all", "run", "table"))
+    parser.add_argument("--size", choices=("quick", "laptop"), default="quick")
+    parser.add_argument("--only", nargs="+", default=(), help="some of the teachers, e.g. accel echo")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--minutes", type=float, help="of each run; 8 at size quick, 60 at size laptop")
+    parser.add_argument(
+        "--cores", type=int, nargs="+", default=(), help="cores to use, one for each run; all if not given"
+    )
+    parser.add_argument("--sets", nargs="+", default=("validation", "hand"), help="sets of problems, by name or file")
+    parser.add_argument("--folder", type=Path, help="of the runs; runs/teachers-SIZE if not given")
+    parser.add_argument("--out", type=Path, default=Path("docs/figures"), help="where figures go")
+    parser.add_argument(
+        "--set", nargs="+", default=(), metavar="KEY=VALUE", help="settings of all runs, e.g. run.num_envs=8"
+    )
+    args = parser.parse_args()
+    folder = args.folder or Path("runs") / f"teachers-{args.size}"
+    arms = arms_of(args.size, args.only)
+    if args.what != "table":
+        more = [part for one in args.set for part in (f"--{one.partition('=')[0]}", one.partition("=")[2])]
+        minutes = args.minutes or {"quick": 8.0, "laptop": 60.0}[args.size]
+        train(folder, arms, args.seeds, minutes, more, args.cores)
+    if args.what == "run":
+        return
+    names = [Path(one).stem for one in args.sets]
+    for track, members in TRACKS.items():
+        runs = {arm: own for arm, own in finished(folder, arms).items() if arm in members}
+        known = [
+            Arm(
+                arm,
+                own,
+                {
+                    n: [evaluated(run, one, "--over-time") for run in own]
+                    for n, one in zip(names, args.sets, strict=True)
+                },
+            )
+            for arm, own in runs.items()
+        ]
+        if known:
+            print(table(known, names, track), end="\n\n")
+            curves(known, names, args.out / f"teachers-{args.size}-{track}.svg")
+            portraits(known, args.out / f"teachers-{args.size}-{track}-curricula.svg")
+
+
 if __name__ == "__main__":
-    compare(__doc__, ARMS, "teachers", 3, 6.0, show)
+    main()

@@ -18,18 +18,16 @@ from jax import Array
 from jaxtyping import Bool, Int, Int8, Int32, Key, UInt8
 from rich.text import Text as TerminalText
 
-from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
 from atlas.domains import DOMAINS, DomainRow
 from atlas.errors import LevelTextError
 from atlas.pictured import Pictured
-from atlas.presets import Preset
+from atlas.presets import Preset, tiny
 from atlas.settings import DomainSettings, setting
 from atlas.show.canvas import Circle, Drawing, Rectangle, Shape, Sign, Symbol, Text
 from atlas.struct import Struct
 from atlas.tasks.machine import Stack, chains, holds, outcome, take
 from atlas.tasks.packed import unpack
 from atlas.types import Brush, Edit, Problem
-from atlas.ued import ACCELConfig, BufferConfig, EditConfig
 from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
 
 LETTERS = "wxyz"
@@ -343,25 +341,7 @@ def _solve(problem: Problem, step_limit: int) -> Verdict:
     return Verdict("unsolvable", None, "everything that can be done was tried")
 
 
-PRESETS = {
-    "corridor-tiny": Preset(
-        Config(
-            domain=CorridorConfig(),
-            tasks=TaskConfig(max_length=2),
-            teacher=ACCELConfig(
-                replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
-            ),
-            student=StudentConfig(
-                network=NetworkConfig(
-                    view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
-                ),
-                ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
-            ),
-            run=RunConfig(num_envs=8, rollout=16, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0),
-        ),
-        "a corridor of letters",
-    )
-}
+PRESETS = {"corridor-tiny": Preset(tiny(CorridorConfig()), "a corridor of letters")}
 
 ROW = DomainRow(
     settings="corridor:CorridorConfig",

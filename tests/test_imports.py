@@ -31,7 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "types": {"errors", "pictured", "struct", "vocabulary"},
     "domains": {"errors", "plugins", "settings", "types", "vocabulary"},  # the table
     "config": PLAIN | {"domains", "ued"},
-    "presets": PLAIN | {"config", "documents", "domains"},
+    "presets": PLAIN | {"config", "documents", "domains", "ued"},
     "tasks": BASE | {"canvas"},
     "domain": BASE | {"presets", "ued", "domains"},  # the half of a domain that training needs
     "surface": BASE

@@ -47,7 +47,7 @@ def trained(case):
 def test_it_trains_and_is_examined_by_its_own_measure(case, trained):
     strata = CASES[case[0]][1]
     summary = json.loads((trained / "summary.json").read_text())
-    assert set(summary["after"]) - {"all"} == strata or len(strata) == 1
+    assert set(summary["after"]) == {"all", *strata}
     names = {problem.name.rsplit("-", 1)[0] for problem in load(trained / "held_out.npz")}
     assert {f"{stratum.replace('_', '-')}-length-1" for stratum in strata} <= names
 

@@ -17,6 +17,7 @@ from atlas.devices import Layout, mesh_of
 from atlas.domains.minigrid.presets import TINY
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.store import from_arrays, to_arrays
+from atlas.ued import BufferConfig, EchoConfig, EditConfig, ScoutConfig, SFLConfig
 
 CONFIG = dataclasses.replace(
     TINY,
@@ -25,6 +26,27 @@ CONFIG = dataclasses.replace(
         ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=8),
     ),
 )
+
+
+MORE = {
+    "scout": ScoutConfig(pool=2, candidates=2),
+    "sfl": SFLConfig(every=2, rounds=1, attempts=2, buffer=BufferConfig(capacity=16, min_fill=0.0)),
+    "echo": EchoConfig(buffer=BufferConfig(capacity=16, min_fill=0.1)),
+    "accel": dataclasses.replace(TINY.teacher, edits=EditConfig(least=1, most=2, learn=True, screen=True)),
+}
+"""Teachers that are only compared after a few iterations."""
+
+
+def compare(name):
+    """How far apart the teacher's arrays are after the first iteration and after six, on one device and on two."""
+    config = dataclasses.replace(CONFIG, teacher=MORE[name])
+    tables = []
+    for layout in (Layout(), Layout(mesh_of(2))):
+        trainer = build(config, layout)
+        state, first, _ = advance(trainer, trainer.compiled_init(jax.random.key(3)), 1)
+        _, later, _ = advance(trainer, state, 5)
+        tables.append([{k: v for k, v in table.items() if k.startswith(".teacher")} for table in (first, later)])
+    print(json.dumps([differ(one, two) for one, two in zip(*tables, strict=True)]))
 
 
 def advance(trainer, state, iterations):
@@ -101,4 +123,8 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[1] in MORE:
+        jax.config.update("jax_num_cpu_devices", 2)
+        compare(sys.argv[1])
+    else:
+        main(Path(sys.argv[1]))

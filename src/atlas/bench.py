@@ -242,7 +242,7 @@ def shapes(effort: Effort) -> dict[str, Config]:
 
     if effort.quick:
         return {"toy": shape(preset("tiny").config, 8, 8)}
-    return {"small": shape(preset("quick").config, 128, 128), "paper": shape(Config(), 64, 256)}
+    return {"small": shape(preset("quick-accel").config, 128, 128), "paper": shape(Config(), 64, 256)}
 
 
 def taught(config: Config, teacher: dict[str, Any], effort: Effort) -> Config:
@@ -571,7 +571,7 @@ def startup(effort: Effort) -> Iterator[Row]:
     }.items():
         run = functools.partial(subprocess.run, [sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
         yield measure(effort, name, "s", run)
-    name = "tiny" if effort.quick else "quick"
+    name = "tiny" if effort.quick else "quick-accel"
     with tempfile.TemporaryDirectory() as folder:
         for words in ("nothing kept from before", "programs and held-out problems kept"):
             seconds = first_iteration(name, Path(folder), words.partition(" ")[0])

@@ -15,18 +15,33 @@ from atlas.config import Config
 from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
 from atlas.errors import AtlasError, nearest
-from atlas.problems import EDITS, PRECEDING, SUCCEEDING, SampleBatchFn, batch_sampler, edit_names, editor, require_edits
+from atlas.problems import (
+    ECHO,
+    EDITS,
+    PRECEDING,
+    SUCCEEDING,
+    SampleBatchFn,
+    batch_sampler,
+    checker,
+    domain_features,
+    echoer,
+    edit_names,
+    editor,
+    mentions,
+    require_edits,
+    task_features,
+)
 from atlas.rollout import Player
 from atlas.student import ppo
 from atlas.student.encode import Cells
-from atlas.student.network import Student
+from atlas.student.network import Student, Transitions
 from atlas.tasks.edits import tell_edit as tell_task_edit
 from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 from atlas.training import Play, Trainer, TrainState
-from atlas.types import Partial, Problem
+from atlas.types import Echoes, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
 from atlas.ued.scores import SCORES, Played
@@ -67,6 +82,7 @@ def solvability_check(config: Config) -> Callable[[Problem], Array]:
 def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
     """The whole experiment as pure functions, of parts that were made already or else are made here."""
     config.require_even(layout.shards)
+    _require_helpers(config)
     made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
     learner = ppo.Learner(made.student, settings, ppo.optimiser(settings), layout)
@@ -87,6 +103,8 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         return jnp.maximum(0.0, 1.0 - (done if state.clock is None else jnp.maximum(done, state.clock)))
 
     def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
+        if plan.echo:
+            key, key_echo = jax.random.split(key)
         rollout, running = made.player.play_pools(key, params, pools(problems), resume)
         steps = rollout.steps
         advantage = ppo.advantages(
@@ -96,12 +114,34 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         return Play(
             rollout=rollout.experience,
             played=Played(
-                value=steps.value, advantage=advantage, reward=steps.reward, done=steps.done, accepted=steps.accepted
+                value=steps.value,
+                advantage=advantage,
+                reward=steps.reward,
+                done=steps.done,
+                accepted=steps.accepted,
+                gamma=settings.gamma,
             ),
             trivial=rollout.trivial[:, 0],
             partial=rollout.partial,
             resume=running if plan.carry else None,
+            echo=echoes(key_echo, problems, steps) if plan.echo else None,
         )
+
+    def echoes(key: Key[Array, ""], problems: Problem, steps: Transitions) -> Echoes:
+        """What the first episode of each environment did, as a task in its level."""
+        one = echoer(world.domain, world.formalism, config.tasks.lengths)
+        last = jnp.where(jnp.any(steps.done, axis=0), jnp.argmax(steps.done, axis=0), len(steps.done) - 1)
+        keys = jax.random.split(key, len(last))
+        each = layout.shard_map(jax.vmap(one), 0, 0)
+        heard, valid = each(keys, problems.level, steps.action.T, last.astype(jnp.int32))
+        return Echoes(problems=heard, valid=valid)
+
+    def features(problem: Problem) -> Array:
+        """A problem from outside: what its level looks like to its domain, and what its task asks for."""
+        graph = world.formalism.graph(problem.task)
+        asked = mentions(graph)
+        numbers = [*domain_features(world.domain, problem.level, asked).values(), *task_features(graph)]
+        return jnp.stack([jnp.asarray(number, jnp.float32) for number in numbers])
 
     def partial_progress() -> Partial:
         """On one problem: its shapes are what matters."""
@@ -117,6 +157,11 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         partial=jax.eval_shape(partial_progress),
         plan=plan,
         each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
+        check=layout.shard_map(checker(solvability_check(config)), 0, 0) if plan.edits and plan.edits.screen else None,
+        features=features,
+        mentions=lambda problem: mentions(world.formalism.graph(problem.task)),
+        props=len(world.domain.mask),
+        edit_names=edit_table(config, world),
     )
     resume = None
     if plan.carry:
@@ -148,7 +193,28 @@ def tell_edit(domain: str, name: str, arguments: Sequence[int]) -> str:
     hindsight = {PRECEDING: "end where {} is reached", SUCCEEDING: "start where {} was reached"}
     if name in hindsight:
         words = hindsight[name].format(tell_state(arguments[0]))
+    if name == ECHO:
+        words = "the task is what was done in an episode"
     return f"{name}({words or ', '.join(str(x) for x in arguments if x != -1)})"
+
+
+def edit_table(config: Config, world: World) -> tuple[str, ...]:
+    """The names of all ways in which a teacher makes one problem of another: rows are what a lineage records."""
+    more = config.plan.edits.more if config.plan.edits else ()
+    return (*edit_names(world.domain, world.formalism, more), ECHO)
+
+
+def _require_helpers(config: Config) -> None:
+    """Fail unless the domain has what the teacher needs of it."""
+    plan, domain = config.plan, config.domain.name
+    for needs, method, word in (
+        (plan.prove is not None, "solve_many", "teacher.score = oracle needs the plans of a prover"),
+        (plan.edits is not None and plan.edits.screen, "screen", "teacher.edits.screen needs a check for solvability"),
+    ):
+        if needs and getattr(surface_of(domain), method, None) is None:
+            raise AtlasError(f"{word}, and the domain {domain} has none")
+    if plan.prove is not None and jax.process_count() > 1:
+        raise AtlasError("teacher.score = oracle needs one host: plans are looked for beside it")
 
 
 AT_ONCE = 256
@@ -157,7 +223,7 @@ AT_ONCE = 256
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
-    domain, tasks, surface = made.world.domain, made.world.formalism, surface_of(made.config.domain.name)
+    domain, surface = made.world.domain, surface_of(made.config.domain.name)
     screen = surface.screen(made.config.domain)
 
     def sizes(problem: Problem) -> dict[str, Array]:
@@ -176,8 +242,7 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     return Observer(
         teacher=trainer.teacher,
         plan=trainer.plan,
-        sample=made.sample,
-        edit_names=edit_names(domain, tasks, trainer.plan.edits.more if trainer.plan.edits else ()),
+        edit_names=edit_table(made.config, made.world),
         tell_edit=partial(tell_edit, made.config.domain.name),
         sizes=sizes,
         inspect=inspect,

@@ -135,6 +135,9 @@ class NetworkConfig(Settings):
     leads where, as avoiding something needs."""
     task_width: int = setting(128, at_least=1)
     """Features of a node."""
+    node_noise: float = setting(0.1, at_least=0.0)
+    """Variance of the random features that nodes of a task start with: they tell apart nodes that look the same, and
+    stand in the way of reading the labels of the others."""
     edge_width: int = setting(64, at_least=1)
     """Features of an edge."""
     literals: Literal["structured", "bound", "independent"] = "structured"
@@ -261,6 +264,15 @@ class Config(Settings):
         require(
             not self.pairing.solvable or self.tasks.sampler != "hierarchical",
             "pairing.solvable", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
+        )  # fmt: skip
+        edits = self.plan.edits
+        require(
+            edits is None or not edits.screen or self.tasks.sampler != "hierarchical",
+            "teacher.edits.screen", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
+        )  # fmt: skip
+        require(
+            self.plan.prove is None or self.tasks.reward == "sparse",
+            "tasks.reward", self.tasks.reward, "sparse is needed where teacher.score = oracle",
         )  # fmt: skip
         require(
             run.num_envs % ppo.minibatch_envs == 0,

@@ -62,6 +62,13 @@ class Pulse(NamedTuple):
     """Somebody asked to stop."""
 
 
+class Visit(NamedTuple):
+    """Something that changes the state from outside, at fixed iterations."""
+
+    every: int
+    act: Callable[[TrainState], TrainState]
+
+
 def fit(
     trainer: Trainer,
     config: Config,
@@ -71,12 +78,15 @@ def fit(
     seconds: float = 0.0,
     agree: Callable[[Pulse], Pulse] = lambda mine: mine,
     next_mark: Callable[[int], int] | None = None,
+    visit: Visit | None = None,
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before; if nothing is
     left, nothing is done.
 
     Hooks see the state after the first iteration that reaches the end or `next_mark(steps)`, and in between as the
     clock has it.
+
+    `visit` acts after every so many iterations, before hooks look.
 
     Where several processes train together, `agree` makes one pulse of theirs; it is called before the first iteration
     and after each call.
@@ -89,6 +99,8 @@ def fit(
         started = time.monotonic()
         goal = min(run.total_steps, next_mark(steps)) if next_mark else run.total_steps
         most = max(1, (goal - steps) // config.longest_iteration)  # so many cannot overshoot it, whatever their kind
+        if visit:
+            most = min(most, visit.every - iteration % visit.every)
         if trainer.by_clock:
             state = trainer.with_clock(state, clock_share(config, pulse.seconds))
         state, totals = trainer.compiled(state, np.int32(min(pulse.pace, most)))
@@ -101,6 +113,8 @@ def fit(
         took, before = time.monotonic() - started, iteration
         iteration, trained = int(state.iterations), int(state.trained)
         steps = config.env_steps(iteration, trained)
+        if visit and iteration % visit.every == 0:
+            state = visit.act(state)
         pace = max(1, min(MOST_ITERATIONS, 2 * pulse.pace, int(CALL_SECONDS / took * (iteration - before))))
         pulse = agree(Pulse(pace, time.monotonic() - begin, stop()))
         last = pulse.stop or is_over(config, steps, pulse.seconds)
@@ -160,4 +174,6 @@ def _record(trainer: Trainer, moment: Moment, metrics: Metrics, took: float, con
     memory = trainer.teacher.memory(moment.state.teacher)
     if memory is not None:
         record["buffer"] = {"fill": int(buffers.fill(memory)), "capacity": len(memory.records.filled)}
+    if tell := getattr(trainer.teacher, "tell", None):
+        record |= {"teacher": told} if (told := tell(moment.state.teacher)) else {}
     return record

@@ -4,12 +4,13 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 
-from atlas.config import Config
+from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
 from atlas.documents import read_plain
 from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError, nearest
 from atlas.plugins import Table, require_kind
-from atlas.settings import ConfigError, changed, from_plain
+from atlas.settings import ConfigError, DomainSettings, changed, from_plain
+from atlas.ued import ACCELConfig, BufferConfig, EditConfig
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,26 @@ class Preset:
 
     config: Config
     summary: str
+
+
+def tiny(domain: DomainSettings) -> Config:
+    """An experiment of seconds with all parts in it, for trying things out."""
+    return Config(
+        domain=domain,
+        tasks=TaskConfig(max_length=2),
+        teacher=ACCELConfig(
+            replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
+        ),
+        student=StudentConfig(
+            network=NetworkConfig(
+                view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
+            ),
+            ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
+        ),
+        run=RunConfig(
+            num_envs=8, rollout=domain.step_limit, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0
+        ),
+    )
 
 
 INSTALLED: Table[Preset] = Table("presets", {}, partial(require_kind, kind=Preset, words="a Preset (atlas.presets)"))

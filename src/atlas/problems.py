@@ -40,6 +40,8 @@ SampleFn = Callable[[Key[Array, ""]], Problem]
 SampleBatchFn = Callable[[Key[Array, ""], int], Problem]
 Check = Callable[[Problem], Bool[Array, ""]]
 """Whether one problem can be solved, as far as a cheap check tells."""
+Weights = Float32[Array, "edits"] | None
+"""How often each edit of the table is made, in proportion; None: all alike."""
 
 MAX_ROUNDS: Final = 64
 """How often a batch is drawn anew while too few problems pass the check."""
@@ -73,6 +75,16 @@ def mentions(graph: Graph) -> Int32[Array, "literals"]:
     return jnp.where(asked, graph.guard.astype(jnp.int32) - 1, -1).reshape(-1)
 
 
+def checker(check: Check) -> Callable[[Problem], Bool[Array, "batch"]]:
+    """The check for a batch, CHUNK problems at a time."""
+
+    def many(problems: Problem) -> Bool[Array, "batch"]:
+        found: Bool[Array, "batch"] = jax.lax.map(check, problems, batch_size=min(len(problems.task.target), CHUNK))
+        return found
+
+    return many
+
+
 def batch_sampler(
     config: PairingConfig, domain: Domain, formalism: Formalism, check: Check | None = None
 ) -> SampleBatchFn:
@@ -83,6 +95,7 @@ def batch_sampler(
     screened. Jittable with n static.
     """
     one = sampler(config, domain, formalism)
+    check_many = checker(check) if check else None
 
     def draw(key: Key[Array, ""], n: int) -> Problem:
         return jax.vmap(one)(jax.random.split(key, n))
@@ -94,7 +107,8 @@ def batch_sampler(
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
             kept, found, number = state
             drawn = draw(jax.random.fold_in(key_rounds, number), drawn_at_once)
-            passed = jax.lax.map(check, drawn, batch_size=min(drawn_at_once, CHUNK))
+            assert check_many is not None  # nothing is screened without a check
+            passed = check_many(drawn)
             place = jnp.where(passed, found + jnp.cumsum(passed) - 1, n)
             kept = jax.tree.map(lambda old, new: old.at[place].set(new, mode="drop"), kept, drawn)
             return kept, jnp.minimum(found + jnp.sum(passed), n), number + 1
@@ -114,6 +128,8 @@ def batch_sampler(
 
 PRECEDING, SUCCEEDING = "hindsight_preceding", "hindsight_succeeding"
 """Hindsight: the goal becomes how far the student got; or the problem starts there."""
+ECHO: Final = "echo"
+"""The task was read off an episode (`echoer`)."""
 NO_EDIT: Final = -1
 FEW: Final = 64
 """Children that are not worth grouping."""
@@ -175,22 +191,25 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         of_task = [e.applicable(problem.task) for e in task_edits]
         return jnp.stack([*of_level, *of_task, *(e.applicable(problem) for e in more)])
 
-    def choose(problem: Problem, u: Float32[Array, ""], active: Bool[Array, ""]) -> Int32[Array, ""]:
+    def choose(problem: Problem, u: Float32[Array, ""], active: Bool[Array, ""], weights: Weights) -> Int32[Array, ""]:
         """One of the edits that apply, level edits first in their order; NO_EDIT if none does."""
         can = applicable(problem)
-        return jnp.where(active & jnp.any(can), pick(u, can), NO_EDIT)
+        chosen = pick(u, can) if weights is None else _pick_by(u, jnp.where(can, weights[rows_of_ours], 0.0))
+        return jnp.where(active & jnp.any(can), chosen, NO_EDIT)
 
     def told(chosen: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
         """The row of an edit in the table of all edits."""
         row = jnp.where(chosen >= len(level_edits), chosen + first_task_row - len(level_edits), chosen)
         return jnp.where(chosen >= first_more, chosen + first_more_row - first_more, row)
 
+    rows_of_ours = told(jnp.arange(first_more + len(more)))
+
     @jax.custom_batching.custom_vmap
     def edit_once(
-        problem: Problem, key: Key[Array, ""], u: Float32[Array, ""], active: Bool[Array, ""]
+        problem: Problem, key: Key[Array, ""], u: Float32[Array, ""], active: Bool[Array, ""], weights: Weights
     ) -> tuple[Problem, Int32[Array, ""], Int16[Array, "3"]]:
         """Draw an edit and make it."""
-        chosen = choose(problem, u, active)
+        chosen = choose(problem, u, active, weights)
         level, level_arguments = _apply(key, chosen, problem.level, level_edits)
         task, task_arguments = _apply(key, chosen - len(level_edits), problem.task, task_edits)
         child, arguments = (
@@ -213,8 +232,8 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         if size < FEW or jax.default_backend() != "cpu":
             found = jax.vmap(edit_once.fun)(*children)
             return found, jax.tree.map(lambda _: True, found)
-        problems, keys, u, active = children
-        chosen = jax.vmap(choose)(problems, u, active)
+        problems, keys, u, active, weights = children
+        chosen = jax.vmap(choose)(problems, u, active, weights)
         none = jnp.full((size, EDIT_ARGUMENTS), -1, jnp.int16)
         groups = _Groups.by(chosen, first_more + len(more))
         levels, arguments = groups.apply(0, level_edits, keys, problems.level, none)
@@ -223,18 +242,25 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         found = edited, told(chosen), arguments
         return found, jax.tree.map(lambda _: True, found)
 
-    def turn(problem: Problem, drawn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
-        problem, row, arguments = edit_once(problem, *drawn)
-        return problem, (row, arguments)
+    def edit(
+        key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial, weights: Weights = None
+    ) -> tuple[Problem, Lineage]:
+        def turn(problem: Problem, drawn: tuple[Array, Array, Array]) -> tuple[Problem, tuple[Array, Array]]:
+            problem, row, arguments = edit_once(problem, *drawn, weights)
+            return problem, (row, arguments)
 
-    def edit(key: Key[Array, ""], problem: Problem, lineage: Lineage, partial: Partial) -> tuple[Problem, Lineage]:
         key_choices, key_steps = jax.random.split(key)
         u = jax.random.uniform(key_choices, (2 + config.most,))
         count = config.least + below(u[0], config.most - config.least + 1)
         looks_back = jnp.int32(NO_EDIT)
         if config.hindsight:
-            others = jnp.sum(applicable(problem))
-            looks_back, problem, argument = _hindsight(u[1], problem, partial, formalism, others)
+            can = applicable(problem)
+            if weights is None:
+                each = jnp.ones(2), jnp.sum(can).astype(jnp.float32)
+            else:
+                both = weights[first_hindsight_row : first_hindsight_row + 2]
+                each = both, jnp.sum(jnp.where(can, weights[rows_of_ours], 0.0))
+            looks_back, problem, argument = _hindsight(u[1], problem, partial, formalism, *each)
         steps = jnp.arange(config.most)
         first = (steps == 0) & (looks_back != NO_EDIT)
         turns = (jax.random.split(key_steps, config.most), u[2:], (steps < count) & ~first)
@@ -305,17 +331,29 @@ class _Groups(Struct):
         return items, arguments
 
 
+def _pick_by(u: Float32[Array, ""], weights: Float32[Array, "n"]) -> Int32[Array, ""]:
+    """An index in proportion to its weight; the last if none has any."""
+    ends = jnp.cumsum(weights)
+    return jnp.minimum(jnp.sum(ends <= u * ends[-1], dtype=jnp.int32), len(weights) - 1)
+
+
 def _at_once(size: int) -> int:
     """How many children of a group are edited at once."""
     return min(max(size // 32, 16), 256)
 
 
 def _hindsight(
-    u: Float32[Array, ""], problem: Problem, partial: Partial, formalism: Formalism, others: Int32[Array, ""]
+    u: Float32[Array, ""],
+    problem: Problem,
+    partial: Partial,
+    formalism: Formalism,
+    weights: Float32[Array, "2"],
+    others: Float32[Array, ""],
 ) -> tuple[Int32[Array, ""], Problem, Int16[Array, "3"]]:
     """Perhaps start from partial progress: which way (0 preceding, 1 succeeding, or NO_EDIT), and the problem then.
 
-    Each way is as likely as each of the other edits that apply. Progress counts if the task has begun and not ended.
+    Each way has a weight, as all the other edits that apply have together. Progress counts if the task has begun and
+    not ended.
     """
     task, stands = problem.task, partial.task_state
     before, before_fits = formalism.prefix(task, stands)
@@ -323,8 +361,8 @@ def _hindsight(
     begun = jnp.any(formalism.nodes(stands) != formalism.nodes(formalism.initial(task)))
     under_way = begun & (formalism.outcome(task, stands) == RUNNING)
     can = jnp.stack([before_fits, after_fits]) & partial.valid & under_way
-    draw = below(u, jnp.sum(can, dtype=jnp.int32) + others)
-    chosen = jnp.where(draw >= jnp.sum(can), NO_EDIT, jnp.where(can[0], draw, 1))
+    drawn = _pick_by(u, jnp.append(jnp.where(can, weights, 0.0), others))
+    chosen = jnp.where(jnp.any(can) & (drawn < 2), drawn, NO_EDIT)
     child = jax.tree.map(
         lambda *leaves: jnp.stack(leaves)[chosen + 1],
         problem,
@@ -333,6 +371,89 @@ def _hindsight(
     )
     node = formalism.nodes(stands)[0].astype(jnp.int32)
     return chosen, child, jnp.stack([node, jnp.int32(-1), jnp.int32(-1)]).astype(jnp.int16)
+
+
+# What problems look like from outside, to predict how hard they are
+
+
+def domain_features(domain: Domain, level: Any, asked: Int32[Array, "literals"]) -> dict[str, Float32[Array, ""]]:
+    """A level, and where in it the propositions are that a task asks for (-1: none), in numbers of about the size of 1.
+
+    A domain may say it in its own words (`features(level, asked)`); else its measures have to do. How many of the
+    propositions hold at the start is told of every domain.
+    """
+    own = getattr(domain, "features", None)
+    if own is None:
+        told = {name: jnp.log1p(value.astype(jnp.float32)) / 2 for name, value in domain.measure(level).items()}
+    else:
+        told = own(level, asked)
+    used = asked >= 0
+    holds = domain.holds(domain.reset(level), jnp.maximum(asked, 0)) & used
+    return told | {"hold at the start": jnp.sum(holds) / jnp.maximum(jnp.sum(used), 1)}
+
+
+def task_features(graph: Graph) -> tuple[Float32[Array, ""], Float32[Array, ""], Float32[Array, ""]]:
+    """How many edges a task has, how many literals, and which share of them is negated."""
+    edges = jnp.sum(graph.target >= 0).astype(jnp.float32)
+    used = (graph.guard != 0) & (graph.target >= 0)[..., None]
+    literals, negated = (jnp.sum(x).astype(jnp.float32) for x in (used, used & (graph.guard < 0)))
+    return edges / 4, literals / jnp.maximum(edges, 1) - 1, negated / jnp.maximum(literals, 1)
+
+
+# Tasks read off what was played
+
+LOOKS: Final = 16
+"""Moments of an episode at which all propositions are looked at."""
+
+
+def echoer(domain: Domain, formalism: Formalism, lengths: range) -> Callable[..., tuple[Problem, Bool[Array, ""]]]:
+    """`echo(key, level, actions, last)`: a task that the actions up to step `last` do in a level, as a problem, and
+    whether there is one.
+
+    The episode is played again and looked at in some moments. A proposition that holds at one of them and did not at
+    the one before came to hold in between; a sequence of such ones, from different moments, is done by the very same
+    actions. The first did not hold at the start, so the task is never trivial.
+    """
+    mask, most = jnp.asarray(domain.mask), lengths[-1]
+    everything = jnp.arange(len(domain.mask))
+
+    def echo(
+        key: Key[Array, ""], level: Any, actions: Int[Array, "time"], last: Int32[Array, ""]
+    ) -> tuple[Problem, Bool[Array, ""]]:
+        key_moments, key_length, key_which, key_props = jax.random.split(key, 4)
+        steps = len(actions)
+        spread = (jnp.arange(LOOKS) + jax.random.uniform(key_moments, (LOOKS,))) / LOOKS
+        moments = jnp.minimum(jnp.floor(spread * (last + 1)).astype(jnp.int32), last)  # ascending steps of the episode
+        start = domain.reset(level)
+
+        def act(now: tuple[Any, Any], step: tuple[Array, Array]) -> tuple[tuple[Any, Any], None]:
+            state, kept = now
+            number, action = step
+            state = domain.step(state, action)
+            here = moments == number
+            kept = jax.tree.map(
+                lambda old, new: jnp.where(here.reshape(-1, *(1,) * new.ndim), new[None], old), kept, state
+            )
+            return (state, kept), None
+
+        kept = jax.tree.map(lambda x: jnp.broadcast_to(x, (LOOKS, *x.shape)), start)
+        (_, kept), _ = jax.lax.scan(act, (start, kept), (jnp.arange(steps), actions.astype(jnp.int32)))
+        at_start = domain.holds(start, everything)
+        labels = jax.vmap(lambda state: domain.holds(state, everything))(kept)
+        before = jnp.concatenate([at_start[None], labels[:-1]])
+        began = labels & ~before & (mask & ~at_start)[None]  # what held at the start could be done by standing still
+        eventful = jnp.any(began, axis=1)
+        length = lengths[0] + below(jax.random.uniform(key_length), most + 1 - lengths[0])
+        length = jnp.minimum(length, jnp.sum(eventful, dtype=jnp.int32))
+        order = jnp.argsort(jnp.where(eventful, jax.random.uniform(key_which, (LOOKS,)), 2.0))[:most]
+        chosen = jnp.sort(jnp.where(jnp.arange(len(order)) < length, order, LOOKS))
+        chosen = jnp.pad(chosen, (0, most - len(order)), constant_values=LOOKS)
+        numbers = jax.random.uniform(key_props, (most,))
+        props = jax.vmap(lambda u, moment: pick(u, began[jnp.minimum(moment, LOOKS - 1)]))(numbers, chosen)
+        task = formalism.sequence(jnp.where(chosen < LOOKS, props, 0), length)
+        return Problem(level=level, task=task), length >= lengths[0]
+
+    return echo
 
 
 # Problems of different sizes as one batch

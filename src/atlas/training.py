@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float32, Int32, Key
 
 from atlas.devices import ALONE, REPLICATED, Layout
 from atlas.struct import Struct
-from atlas.types import KINDS, Outcome, Partial, Proposal, Teacher
+from atlas.types import KINDS, Echoes, Outcome, Partial, Proposal, Teacher
 from atlas.ued import Plan
 from atlas.ued.scores import Played, ScoreFn, assess
 
@@ -36,6 +36,8 @@ class Play(Struct):
     partial: Partial
     resume: Any
     """What the next rollout may continue from; None where every rollout starts anew."""
+    echo: Echoes | None = None
+    """Tasks read off what was played, where the teacher wants them."""
 
 
 class TrainState(Struct):
@@ -157,8 +159,8 @@ class Trainer:
             repeats = jnp.sum(jnp.maximum(episodes - self.plan.pool, 0))
             # Only the first problem of each pool is assessed: teachers with pools keep no scores.
             proposal = jax.tree.map(lambda x: x[:: self.plan.pool] if x.ndim else x, proposal)
-        outcome = assess(self.score, play.played, play.trivial, play.partial, proposal)
-        outcome = self._constrained(outcome, "partial")
+        outcome = assess(self.score, play.played, play.trivial, play.partial, proposal).replace(echo=play.echo)
+        outcome = self._constrained(outcome, "partial", "echo")
         params, optimiser, losses = _either(train, learn)
         after = state.replace(
             params=params,

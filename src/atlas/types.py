@@ -107,6 +107,10 @@ class Record(Struct):
     """Finished episodes."""
     solves: Int32[Array, "batch"]
     """Finished episodes in which the task was accepted."""
+    prior: Float32[Array, "batch"] | None = None
+    """The solve rate that was expected before the first attempt; None: nothing was."""
+    plan: Int32[Array, "batch"] | None = None
+    """Steps of a plan that the prover found; 0 where none is known."""
 
 
 KINDS: Final = ("new", "replayed", "edited")
@@ -141,6 +145,22 @@ class Outcome(Struct):
     """The first label alone ended the task: such problems are never kept."""
     partial: Partial
     """Batched."""
+    first: Int8[Array, "batch"] | None = None
+    """Whether the first episode on the problem was solved (1) or not (0); -1 if it did not finish. Later episodes of a
+    rollout finish more often when they are solved, so only first ones tell the solve rate."""
+    discounted: Float32[Array, "batch"] | None = None
+    """Mean discounted return of the finished episodes; 0 without any."""
+    echo: "Echoes | None" = None
+    """Tasks read off what was played, for teachers whose plan asks for them."""
+
+
+class Echoes(Struct):
+    """For each problem of a proposal: one that the episode just played on it would have solved."""
+
+    problems: Problem
+    """The same level with a sequence of what came to hold in it, one after the other."""
+    valid: Bool[Array, "batch"]
+    """False where nothing came to hold."""
 
 
 @runtime_checkable
@@ -376,12 +396,16 @@ class Formalism(Protocol):
     def suffix(self, task: Task, state: TaskState) -> tuple[Task, Bool[Array, ""]]:
         """The task that remains from `state` on (hindsight, succeeding), and whether it fits its arrays."""
 
+    def sequence(self, props: Int[Array, "most"], length: Int32[Array, ""]) -> Task:
+        """The task to make the first `length` of some propositions true, one after the other."""
+
 
 @runtime_checkable
 class Teacher(Protocol):
     """Proposes problems and learns from their outcomes. Its state is a pytree; all calls are pure.
 
-    What others need to know of it beyond these calls is the `Plan` that its settings give (`atlas.ued`).
+    What others need to know of it beyond these calls is the `Plan` that its settings give (`atlas.ued`). A teacher may
+    also have `tell(state)`: what it has learnt, as plain values for the record.
     """
 
     @property

@@ -21,10 +21,11 @@ def tasks(name, which, count):
     return [unpack(jax.tree.map(lambda leaf, i=i: leaf[i], drawn(name, which))) for i in range(count)]
 
 
+@pytest.mark.parametrize("count", [8, pytest.param(64, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SAMPLERS)
 @pytest.mark.parametrize("which", ["all", "balls"])
-def test_explanations_are_read_back(name, which):
-    for task in tasks(name, which, 64):
+def test_explanations_are_read_back(name, which, count):
+    for task in tasks(name, which, count):
         text = explain(task, VOCABULARY)
         assert shape(english(text, VOCABULARY)) == shape(task), text
         assert is_prose(text) or name not in SENTENCES or which != "all"
@@ -32,6 +33,6 @@ def test_explanations_are_read_back(name, which):
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_files_are_read_back(name):
-    for task in tasks(name, "all", 24):
+    for task in tasks(name, "all", 8):
         text = yaml.safe_dump(format_task(task, VOCABULARY), sort_keys=False)
         assert shape(parse_task(yaml.safe_load(text), VOCABULARY)) == shape(task)

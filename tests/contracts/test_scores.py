@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.testing import BATCH, SCORE_LAWS, TIME, judge_with, known_before, random_rollout
+from atlas.testing import BATCH, SCORE_LAWS, TIME, TOY_GAMMA, judge_with, known_before, random_rollout
 from atlas.testing import toy_proposal as proposal
 from atlas.ued import SCORE_NAMES
 from atlas.ued.scores import SCORES
@@ -29,7 +29,11 @@ def mean(numbers):
     return math.fsum(numbers) / len(numbers) if numbers else 0.0
 
 
-def by_hand(name, played, env, best, attempts, solves):
+def discounted(played, env, steps):
+    return sum(TOY_GAMMA**age * played["reward"][t, env] for age, t in enumerate(steps))
+
+
+def by_hand(name, played, env, best, attempts, solves, prior, plan):
     own = episodes(played, env)
     value, advantage = played["value"][:, env], played["advantage"][:, env]
     if name == "maxmc":
@@ -43,6 +47,13 @@ def by_hand(name, played, env, best, attempts, solves):
         return share * (1 - share)
     if name == "mna":
         return mean(sum(max(-advantage[t], 0.0) for t in steps) for steps in own) if solves else 0.0
+    if name == "posterior":
+        rate = (solves + 2 * prior) / (attempts + 2)
+        return rate * (1 - rate) if own else 0.0
+    if name == "oracle":
+        returns = [discounted(played, env, steps) for steps in own]
+        best = TOY_GAMMA ** (plan - 1) if plan > 0 else max(returns, default=0.0)
+        return max(best - mean(returns), 0.0) if solves and own else 0.0
     assert name == "constant", "a new score needs its loop here"
     return 1.0
 
@@ -67,7 +78,12 @@ def test_scores_equal_the_loops(scoring, seed):
     name, judge = scoring
     played = random_rollout(seed)
     slots, best, attempts, solves = known_before(seed)
-    outcome = jax.device_get(judge(played, jnp.zeros(BATCH, bool), proposal(slots, best, attempts, solves)))
+    random = np.random.default_rng(seed)
+    prior, plan = (
+        table[np.maximum(slots, 0)] for table in (random.random(4).astype(np.float32), random.integers(-2, 9, 4))
+    )
+    offered = proposal(slots, best, attempts, solves, prior, plan)
+    outcome = jax.device_get(judge(played, jnp.zeros(BATCH, bool), offered))
     returns = [
         [sum(played["reward"][t, env] for t in steps) for steps in episodes(played, env)] for env in range(BATCH)
     ]
@@ -86,5 +102,11 @@ def test_scores_equal_the_loops(scoring, seed):
             best_ever,
             attempts[env] + sum(finished[other] for other in copies),
             solves[env] + sum(solved[other] for other in copies),
+            prior[env],
+            plan[env],
         )
+        own = episodes(played, env)
+        first = -1 if not own else int(played["accepted"][own[0][-1], env])
+        assert outcome.first[env] == first
+        assert outcome.discounted[env] == pytest.approx(mean(discounted(played, env, s) for s in own), abs=1e-5)
         assert outcome.score[env] == pytest.approx(expected, abs=1e-5)

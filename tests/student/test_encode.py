@@ -17,7 +17,7 @@ from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 FEATURES = students.DOMAIN.vocabulary.features
 PROPS = len(FEATURES)
 NODES, EDGES, LITERALS = 4, 3, 2
-KINDS = ("structured", "independent")
+KINDS = ("structured", "bound", "independent")
 
 
 def config(**changes):
@@ -36,10 +36,16 @@ def initial(settings):
 
 
 PARAMS = {kind: initial(config(literals=kind)) for kind in KINDS}
-encode_jit = jax.jit(lambda params, key, graph: encode.encode_task(params, FEATURES, key, graph, jnp.float32))
 
 
-noise_jit = jax.jit(lambda key: encode.noise(key, NODES, config().task_width))
+def encoder(settings):
+    return jax.jit(lambda params, key, graph: encode.encode_task(params, settings, FEATURES, key, graph, jnp.float32))
+
+
+ENCODE = {messages: encoder(config(messages=messages)) for messages in ("mean", "edge")}
+encode_jit = ENCODE["mean"]
+
+noise_jit = jax.jit(lambda key: encode.noise(key, NODES, config()))
 
 
 def random_graph(seed):
@@ -58,7 +64,8 @@ def literal_embedding(params, literal):
     if isinstance(params, encode.Independent):
         return params.rows[PROPS + literal]
     location, *objects = FEATURES[abs(literal) - 1]
-    summed = sum(thing @ params.objects for thing in objects)
+    embedded = [thing @ params.objects for thing in objects]
+    summed = sum(np.maximum(one, 0.0) for one in embedded) if isinstance(params, encode.Bound) else sum(embedded)
     return np.sign(literal) * (np.concatenate([summed, location[:3]]) @ params.location)
 
 
@@ -69,33 +76,52 @@ def edge_embedding(params, guard):
     return sum((literal_embedding(params.literals, x) for x in literals), np.zeros(len(params.edge))) @ params.edge
 
 
-def by_loop(params, noise, graph):
+def by_loop(params, noise, graph, messages="mean"):
     """Node by node, edge by edge."""
+    rectified = (lambda x: np.maximum(x, 0.0)) if messages == "edge" else lambda x: x
     x = [noise[u] + (params.rejecting if graph.outcome[u] == REJECTED else 0) for u in range(NODES)]
     for layer in params.layers:
         kernel = np.concatenate([layer.neighbours, layer.edges])
         following = []
         for u in range(NODES):
-            messages = [
-                np.concatenate([x[target], edge_embedding(params, guard)])
+            sent = [
+                rectified(np.concatenate([x[target], edge_embedding(params, guard)]) @ kernel)
                 for target, guard in zip(graph.target[u], graph.guard[u], strict=True)
                 if target >= 0
             ]
-            gathered = np.mean(messages, 0) @ kernel if messages else 0.0
-            sent = x[u] @ layer.self.kernel + layer.self.bias + gathered
-            centred = (sent - sent.mean()) / np.sqrt(sent.var() + 1e-6)
+            gathered = np.mean(sent, 0) if sent else 0.0
+            both = x[u] @ layer.self.kernel + layer.self.bias + gathered
+            centred = (both - both.mean()) / np.sqrt(both.var() + 1e-6)
             following.append(np.maximum(centred * layer.norm.scale + layer.norm.shift, 0.0))
         x = following
     return np.stack(x) @ params.output.kernel + params.output.bias
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "messages"), [("structured", "mean"), ("independent", "mean"), ("structured", "edge")]
+)
 @given(seed=st.integers(0, 10_000))
-def test_the_encoder_is_the_papers_equations(kind, seed):
+def test_the_encoder_is_the_papers_equations(kind, messages, seed):
+    """With `edge` messages, each is rectified before the mean."""
     params, key, graph = PARAMS[kind], jax.random.key(seed), random_graph(seed)
     noise = noise_jit(key)
     host = jax.device_get((params, noise, graph))
-    np.testing.assert_allclose(encode_jit(params, key, graph), by_loop(*host), atol=2e-4)
+    np.testing.assert_allclose(ENCODE[messages](params, key, graph), by_loop(*host, messages), atol=2e-4)
+
+
+@pytest.mark.parametrize("messages", ENCODE)
+def test_only_edge_messages_tell_which_label_leads_where(messages):
+    """From a node one label leads to acceptance and the other to rejection; then the other way round."""
+
+    def fork(first, second):
+        guard = jnp.array([[[first], [second]], [[0], [0]], [[0], [0]]], jnp.int16)
+        target = jnp.array([[1, 2], [-1, -1], [-1, -1]], jnp.int8)
+        return Graph(target=target, guard=guard, outcome=jnp.array([RUNNING, ACCEPTED, REJECTED], jnp.int8))
+
+    one, other = (
+        ENCODE[messages](PARAMS["structured"], jax.random.key(0), fork(*labels)) for labels in [(5, 9), (9, 5)]
+    )
+    assert np.allclose(one[0], other[0], atol=1e-5) == (messages == "mean")
 
 
 def chain(last):
@@ -105,6 +131,14 @@ def chain(last):
         guard=jnp.array([[[5]], [[0]]], jnp.int16),
         outcome=jnp.array([RUNNING, last], jnp.int8),
     )
+
+
+def test_only_bound_literals_say_which_colour_belongs_to_which_shape():
+    names = ("next_ball_red_key_blue", "next_ball_blue_key_red")
+    one, other = (students.DOMAIN.vocabulary.ids[name] + 1 for name in names)
+    for kind, told_apart in (("structured", False), ("bound", True)):
+        a, b = (literal_embedding(jax.device_get(PARAMS[kind].literals), literal) for literal in (one, other))
+        assert np.allclose(a, b, atol=1e-5) != told_apart
 
 
 def test_avoiding_is_not_reaching():
@@ -126,7 +160,7 @@ def test_a_node_knows_what_lies_ahead_as_far_as_there_are_layers():
 
 
 def test_noise_has_the_papers_variance():
-    noise = encode.noise(jax.random.key(0), 100, 100)
+    noise = encode.noise(jax.random.key(0), 100, config(task_width=100))
     np.testing.assert_allclose(np.var(noise), 0.1, rtol=0.05)
 
 
@@ -142,7 +176,7 @@ def test_index_refuses_more_states_than_it_can_tell_apart():
     params = initial(config(task="index"))
     graph = jax.tree.map(lambda leaf: jnp.resize(leaf, (17, *leaf.shape[1:])), random_graph(0))
     with pytest.raises(AtlasError, match=r"17 states.*at most 16"):
-        encode.encode_task(params, FEATURES, jax.random.key(0), graph, jnp.float32)
+        encode.encode_task(params, config(), FEATURES, jax.random.key(0), graph, jnp.float32)
 
 
 def test_looking_up_adds_rows():

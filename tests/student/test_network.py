@@ -17,6 +17,7 @@ OPTIONS = {
         "view": "conv", "literals": "independent", "task_into_gru": False,
     },
     "index, bf16": {"task": "index", "bf16": True},
+    "queries, edge messages, bound literals": {"queries": 2, "messages": "edge", "literals": "bound"},
 }  # fmt: skip
 
 

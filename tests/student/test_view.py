@@ -51,12 +51,33 @@ def by_hand_dense(params, seen):
     return nn.relu(flat @ params.layers[0].kernel + params.layers[0].bias[None])
 
 
-WAYS = {"conv": by_flax, "dense": by_hand_dense}
+def by_hand_queries(params, seen):
+    """Sample by sample and cell by cell: how well it fits each query of the task, added to the dense layer's input."""
+    ask, answers = params.queries.ask, params.queries.answers
+
+    def one(seen, task):
+        asked = (task @ ask.kernel + ask.bias).reshape(QUERIES, -1)
+        kinds = students.CELLS.fields[0]
+        worth = asked[:, seen.reshape(-1) >> 3] + asked[:, kinds + (seen.reshape(-1) & 7)] + asked[:, -1:]
+        flat = embedded(params, seen).reshape(-1) @ params.layers[0].kernel + params.layers[0].bias
+        return nn.relu(flat + nn.relu(worth).reshape(-1) @ answers)
+
+    return jax.vmap(one)(seen, TASKS)
+
+
+QUERIES = 3
+TASKS = jax.random.normal(jax.random.key(2), (SAMPLES, CONFIG.task_width))
+WAYS = {
+    "conv": ({"view": "conv"}, by_flax),
+    "dense": ({"view": "dense"}, by_hand_dense),
+    "queries": ({"view": "dense", "queries": QUERIES}, by_hand_queries),
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_features_and_gradients_are_those_of_the_plain_network(way):
-    config = students.student(view=way).config
+    changes, plain = WAYS[way]
+    config = students.student(**changes).config
     params, seen = initial(config), cells(SAMPLES)
     weights = jax.random.normal(jax.random.key(1), (SAMPLES, encode.width(config, students.CELLS)))
 
@@ -67,15 +88,17 @@ def test_features_and_gradients_are_those_of_the_plain_network(way):
 
         return jax.jit(jax.grad(loss, has_aux=True))(params)
 
-    ours = lambda params, seen: encode.encode_view(params, config, seen, jnp.zeros((len(seen), 1)), jnp.float32)  # noqa: E731
-    (gradient, features), (expected_gradient, expected) = both(ours), both(WAYS[way])
+    ours = lambda params, seen: encode.encode_view(params, config, seen, TASKS, jnp.float32)  # noqa: E731
+    (gradient, features), (expected_gradient, expected) = both(ours), both(plain)
     np.testing.assert_allclose(features, expected, atol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3), gradient, expected_gradient)
 
 
 def test_leading_axes_are_kept_and_every_cell_matters_by_kind_colour_and_place():
     params, seen = initial(CONFIG), cells(6)
-    encoded = jax.jit(lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((len(seen), 1)), jnp.float32))
+    encoded = jax.jit(
+        lambda seen: encode.encode_view(params, CONFIG, seen, jnp.zeros((*seen.shape[:-2], 1)), jnp.float32)
+    )
     flat = encoded(seen)
     np.testing.assert_allclose(encoded(seen.reshape(2, 3, 5, 5)).reshape(6, -1), flat, atol=1e-6)
     for other in (seen ^ 1, seen ^ 8, jnp.flip(seen, 1), jnp.flip(seen, 2)):

@@ -57,7 +57,7 @@ def transitions(states: int, callees=NO_CALL):
 
 
 @given(transitions(4))
-@settings(max_examples=150)
+@settings(max_examples=30)
 def test_any_machine_is_read_back(edges):
     task = flat_task(edges)
     assert shape(english(explain(task, fruit()), fruit())) == shape(task)
@@ -68,7 +68,7 @@ choices = st.lists(st.tuples(st.integers(1, 6), paths), min_size=2, max_size=3, 
 
 
 @given(paths, choices, st.lists(st.integers(1, 6), min_size=1, max_size=3))
-@settings(max_examples=100)
+@settings(max_examples=30)
 def test_a_choice_between_paths_is_read_back(before, branches, after):
     edges, new = [], itertools.count(1)
 

@@ -66,7 +66,7 @@ def test_sparse_pays_one_on_acceptance_and_stepwise_one_a_move(kind, seed):
 def test_potential_grows_on_the_way():
     edges = [(0, 1, [1]), (1, 2, [1]), (2, ACCEPT, [1]), (1, 3, [2, -1]), (3, 0, [1]), (0, REJECT, [2, -1])]
     task = pack(flat_task(edges))
-    progress = [float(SHAPED.potential(task, jax.numpy.int8(u))) for u in range(6)]
+    progress = [float(SHAPED.potential(task, jax.numpy.int8(u), distances(task))) for u in range(6)]
     assert np.allclose(progress, [0, 1 / 3, 2 / 3, -1 / 3, 0, 0])
 
 

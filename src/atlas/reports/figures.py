@@ -608,6 +608,54 @@ def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
                 yield Chart(f"solved-{what}{suffix}", f"Solved by {what}{whose}", words, lines(series, "share", 0.0))
 
 
+def teachers(groups: Sequence[Group]) -> Iterator[Chart]:
+    """What teachers have learnt themselves: how well predictions hold, which edits pay, what was heard."""
+    if series := compared(groups, "teacher", "calibration_error"):
+        words = "How far predicted solve rates are from what came of them: expected calibration error, over ten bins."
+        yield Chart("calibration-error", "Calibration error", words, lines(series, "number", 0.0))
+    for number, group in enumerate(groups):
+        suffix = f"-{_file_name(group.name)}" if len(groups) > 1 else ""
+        whose = f": {group.name}" if len(groups) > 1 else ""
+        if (bins := _last_bins(group)) is not None:
+            words = (
+                "Predicted solve rates, and the share that was solved, at the end; dots are larger for more problems."
+            )
+            yield Chart(f"reliability{suffix}", f"Reliability{whose}", words, reliability(*bins, number), 3.6)
+        if drawn := _stack(group, "teacher", "edit_weight"):
+            words = "How often each kind of edit is made, as the bandit has learnt from the gains of children."
+            yield Chart(f"edit-weights{suffix}", f"Edits that won{whose}", words, drawn, 3.4)
+    if series := compared(groups, "teacher", "propositions_heard"):
+        words = "Different propositions in tasks that were read off episodes lately."
+        yield Chart("propositions-heard", "Propositions heard", words, lines(series, "number", 0.0))
+
+
+def _last_bins(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Count, predicted and solved by bin, over the last records of all runs; None where nothing is predicted."""
+    found = []
+    for run in group.runs:
+        bins = [bins for record in run.records if isinstance(bins := at("teacher", "calibration")(record), dict)]
+        if bins:
+            found.append([bins[-1][key] for key in ("count", "predicted", "solved")])
+    if not found:
+        return None
+    count, predicted, solved = np.sum(np.array(found, float), axis=0)
+    return count, predicted, solved
+
+
+def reliability(count: np.ndarray, predicted: np.ndarray, solved: np.ndarray, ink: int = 0) -> Draw:
+    """Shares that were solved over predictions, by bin; the diagonal is perfect."""
+
+    def draw(axes: Axes) -> None:
+        some = count > 0
+        x, y = predicted[some] / count[some], solved[some] / count[some]
+        axes.axline((0, 0), slope=1, color=INKS[7], linewidth=1, linestyle="--")
+        axes.plot(x, y, color=INKS[ink % len(INKS)])
+        axes.scatter(x, y, s=10 + 120 * count[some] / count.max(initial=1.0), color=INKS[ink % len(INKS)])
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="predicted", ylabel="solved", aspect="equal")
+
+    return draw
+
+
 def _stack(group: Group, *path: str) -> Draw | None:
     """Shares on top of each other; a bucket that a snapshot does not name was empty then."""
     names = keys(group, *path)

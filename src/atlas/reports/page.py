@@ -23,6 +23,8 @@ from atlas.reports.reference import SET as REFERENCE_SET
 from atlas.reports.reference import reference_table, referenced, without_counterpart
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, save_table, to_html
+from atlas.runs.lineage import FILE as LINEAGE_FILE
+from atlas.runs.lineage import Tree, origin, read_tree, worth
 from atlas.runs.snapshots import spread
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.settings import dump
@@ -98,6 +100,47 @@ def _lineage(fact: Plain) -> str:
     return f"<details><summary>{escape(title)}</summary><ol>{edits}</ol></details>"
 
 
+# Where the latest problems came from
+
+FAMILIES: Final = 3
+"""Families on the page."""
+MOST_ANCESTORS: Final = 8
+"""Of one problem, the latest ones."""
+
+
+def families(groups: Sequence[Group]) -> tuple[str, list[str]]:
+    """The ancestors of a few problems that are in the buffers at the end, as HTML, and sentences about what could not
+    be read."""
+    parts, notes = [], []
+    for group in groups[:FAMILIES]:
+        run = next((run for run in group.runs if (run.path / LINEAGE_FILE).exists()), None)
+        if run is None:
+            continue
+        try:
+            tree = read_tree(run.path)
+        except AtlasError as error:
+            notes.append(str(error))
+            continue
+        title = f"<h3>{escape(group.name)}</h3>" if len(groups) > 1 else ""
+        parts.append(title + "".join(_family(tree, n) for n in tree.notable(max(1, FAMILIES // len(groups)))))
+    return "".join(parts), notes
+
+
+def _family(tree: Tree, number: int) -> str:
+    cards = []
+    for which in tree.ancestors(number)[-MOST_ANCESTORS:]:
+        fact, problem = tree.facts[which], tree.problem(which)
+        edits = "".join(f"<li>{escape(edit)}</li>" for edit in fact["edits"])
+        cards.append(
+            f'<article class="card"><div class="level">{level_svg(problem.level)}</div>{task_words(problem)}'
+            f"<p><b>problem {which:,}</b>, {escape(origin(tree, fact))}</p>{f'<ol>{edits}</ol>' if edits else ''}"
+            f"<p class='dim'>{escape(worth(fact))}</p></article>\n"
+        )
+    stayed = sum(tree.facts[which]["alive"] for which, _ in tree.descendants(number))
+    words = f"{stayed} descendant{'s' * (stayed != 1)} of it in the buffer" if stayed else "no descendants yet"
+    return f'<h4>problem {number:,}: {words}</h4><div class="cards">{"".join(cards)}</div>\n'
+
+
 # The sections
 
 Made = TypeVar("Made")
@@ -131,7 +174,7 @@ class Report:
         drawn: dict[str, Callable[[], list[Chart]]] = {
             "learning": lambda: [*figures.held_out(self.groups), *figures.over_time(self.groups)],
             "evaluation": lambda: [chart for one in self.sets for chart in results.charts(one)],
-            "curriculum": lambda: [*figures.charts(self.groups)],
+            "curriculum": lambda: [*figures.charts(self.groups), *figures.teachers(self.groups)],
             "losses": lambda: [*figures.diagnostics(self.groups)],
         }
         if not self.reference:
@@ -200,6 +243,7 @@ def page(report: Report, progress: Callable[[int, int], None] = lambda done, tot
         ("episodes", "Episodes", lambda: _episodes(report)),
         ("curriculum", "Curriculum", lambda: _curriculum(report, drawn["curriculum"]())),
         ("gallery", "Gallery", lambda: _gallery(report)),
+        ("lineage", "Lineage", lambda: _lineages(report)),
         ("losses", "Losses and diagnostics", lambda: _losses(report, drawn["losses"]())),
         ("settings", "Settings", lambda: _settings(report.groups)),
     ]
@@ -411,6 +455,15 @@ def _gallery(report: Report) -> str:
         words = "keeps no problems: its examples are new ones, as it proposed them."
         parts = [*(f'<p class="dim">{title} {words}</p>' for title in forgetful), *parts]
     return "".join(parts)
+
+
+def _lineages(report: Report) -> str:
+    content, notes = families(report.groups)
+    if not content and not notes:
+        return '<p class="dim">No run remembers problems with a lineage.</p>'
+    run = escape(_command_for(report))
+    how = f'<p class="dim"><code>atlas lineage {run} PROBLEM</code> shows any other family.</p>'
+    return "".join([how, content, *(_absent(report, note) for note in notes)])
 
 
 def _losses(report: Report, charts: Sequence[Chart]) -> str:

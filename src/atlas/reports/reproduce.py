@@ -73,7 +73,7 @@ TEACHERS: Final = ("dr", "plr", "accel", "accel0")
 SCALES: Final = {
     "quick": Scale(
         "two minutes a run on one and two rooms, one seed: whether everything works",
-        {name: "quick" if name == "accel" else f"quick-{name}" for name in TEACHERS}, 1, 500, 2, 2.0,
+        {name: f"quick-{name}" for name in TEACHERS}, 1, 500, 2, 2.0,
         policies=12,
     ),
     "laptop": Scale(

@@ -44,6 +44,8 @@ POLICIES: Final = (".average", ".params")
 """The names of parameters in a checkpoint begin so; a running average is what counts where there is one."""
 FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
 """Names of parameters in version 0.1 -> names now."""
+ADDED: Final = {".records.birth": 0.0, ".records.prior": 0.5, ".records.discounted": 0.0, ".records.plan": 0}
+"""Ends of names of arrays that earlier versions did not have -> what they are filled with."""
 UNSEALED: Final = {"seconds", "steps", "before", RATE, "iteration", "digest"}
 """Descriptions of version 0.1 had no digest of their own, and no other keys."""
 
@@ -200,6 +202,9 @@ def _fitted(where: Path, arrays: Arrays, like: Tree) -> Tree:
     for former, now in FORMER_NAMES.items():
         arrays = {name.replace(former, now): array for name, array in arrays.items()}
     expected = blank_arrays(like)
+    for name in expected.keys() - arrays.keys():  # records that buffers of earlier versions did not have
+        if (added := next((value for end, value in ADDED.items() if name.endswith(end)), None)) is not None:
+            arrays[name] = np.full_like(expected[name], added)
     for name in sorted(arrays.keys() | expected.keys()):
         found, wanted = (table.get(name) for table in (arrays, expected))
         if found is None or wanted is None or _kind(found) != _kind(wanted):

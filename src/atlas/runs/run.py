@@ -22,7 +22,7 @@ from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
-from atlas.fit import Hook, Moment, NotANumber, Pulse, compile_step, fit, is_over
+from atlas.fit import Hook, Moment, NotANumber, Pulse, Visit, compile_step, fit, is_over
 from atlas.runs.checkpoints import (
     RATE,
     CheckpointError,
@@ -36,8 +36,10 @@ from atlas.runs.checkpoints import (
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
+from atlas.runs.lineage import Family
 from atlas.runs.marks import Marks
 from atlas.runs.metrics import JsonLines, Sink, Sinks, read
+from atlas.runs.prover import Prover
 from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
@@ -278,6 +280,18 @@ def go(
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
         snapshots: list[Snapshots] = []
+        looking = observer(made, trainer)
+        family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
+        visit = None
+        if trainer.plan.prove is not None:
+            prover = Prover(config, trainer.teacher.memory, layout)
+            closing.callback(prover.close)
+            visit = Visit(trainer.plan.prove, prover)
+
+        def follow_family(moment: Moment) -> None:
+            """Who is in the buffer? Asked where that is cheap, else only with each checkpoint."""
+            if family and layout.mesh is None and jax.default_backend() == "cpu":
+                family.look(trainer.teacher.memory(moment.state.teacher), moment.iteration)
 
         def look_on(moment: Moment, due: Due) -> None:
             """How does the student do on held-out problems, and what does the teacher replay?"""
@@ -289,7 +303,7 @@ def go(
             if due.exam or due.snapshot:
                 if not snapshots:  # compiled when first needed
                     marks = marks_of(config, config.run.snapshots)
-                    snapshots.append(Snapshots(folder, config, observer(made, trainer), marks))
+                    snapshots.append(Snapshots(folder, config, looking, marks))
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
                 policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
@@ -305,6 +319,8 @@ def go(
         def save(moment: Moment) -> None:
             rate = {RATE: result.after.all} if "held_out" in moment.record else {}
             about = _about(moment.seconds, moment.steps, result.before) | rate
+            if family:
+                family.save(trainer.teacher.memory(moment.state.teacher), moment.iteration)
             checkpoints.save(moment.iteration, moment.state, about)
 
         shown: list[Hook] = []
@@ -319,8 +335,8 @@ def go(
 
         looks, saves = _timetable(config, layout, team, seconds, result.steps, look_on, save)
         try:
-            hooks = [looks, note, *shown, saves, *([call_back] if callbacks else [])]
-            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes))
+            hooks = [looks, follow_family, note, *shown, saves, *([call_back] if callbacks else [])]
+            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes), visit)
         except NotANumber as error:
             rate = config.student.ppo.learning_rate / 2
             last = max(checkpoints.steps(), default=0)
@@ -536,6 +552,7 @@ def _fit(
     hooks: list[Hook],
     team: Team,
     wished: Callable[[], bool] = lambda: False,
+    visit: Visit | None = None,
 ) -> None:
     """Train together: host 0's clock and pace count for all, and all stop if one has to."""
 
@@ -557,7 +574,8 @@ def _fit(
         return min(one.after(steps) for one in marks)
 
     with stop_on_signals() as stop:
-        fit(trainer, config, state, [*hooks, together], lambda: stop() or wished(), seconds, agree, next_mark)
+        asked = lambda: stop() or wished()  # noqa: E731
+        fit(trainer, config, state, [*hooks, together], asked, seconds, agree, next_mark, visit)
 
 
 @contextmanager

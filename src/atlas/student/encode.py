@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -193,8 +192,8 @@ def _patches(x: Float32[Array, "samples rows cols width"]) -> Float32[Array, "sa
 # after it and into the callee, and the embedding of a stack is the sum of its rows. The flat form would be exact too,
 # but it can be exponentially larger, and machines that are called twice would be learnt twice.
 
-NOISE = 0.1**0.5
-"""Standard deviation of the random node features (paper, Appendix C)."""
+REJECTING = 0.1**0.5
+"""Scale, at the start, of what is added to rejecting nodes."""
 INDEX_STATES = 16
 """Most states that the *index* ablation can tell apart."""
 
@@ -257,7 +256,7 @@ def init_task(normals: Normals, config: NetworkConfig, features: np.ndarray) -> 
     return GraphEncoder(
         literals=_init_literals(normals, config, features),
         edge=lecun(normals, edge, edge),
-        rejecting=NOISE * normals.take(width),
+        rejecting=REJECTING * normals.take(width),
         layers=tuple(_init_layer(normals, width, edge) for _ in range(config.graph_layers)),
         output=linear(lecun(normals, width, width)),
     )
@@ -287,18 +286,13 @@ def _places(features: np.ndarray) -> int:
     return int(np.flatnonzero(features[:, 0].any(0)).max()) + 1
 
 
-def noise(key: Key[Array, ""], nodes: int, width: int) -> Float32[Array, "{nodes} {width}"]:
+def noise(key: Key[Array, ""], nodes: int, config: NetworkConfig) -> Float32[Array, "{nodes} width"]:
     """The random features that tell nodes apart."""
-    return NOISE * jax.random.normal(key, (nodes, width))
+    return config.node_noise**0.5 * jax.random.normal(key, (nodes, config.task_width))
 
 
 def encode_task(
-    params: Encoder,
-    features: np.ndarray,
-    key: Key[Array, ""],
-    graph: Graph,
-    dtype: DTypeLike,
-    messages: Literal["mean", "edge"] = "mean",
+    params: Encoder, config: NetworkConfig, features: np.ndarray, key: Key[Array, ""], graph: Graph, dtype: DTypeLike
 ) -> Float32[Array, "nodes width"]:
     """The embedding of every node of one task. The key fixes the random node features.
 
@@ -308,15 +302,15 @@ def encode_task(
     nodes = graph.target.shape[0]
     if isinstance(params, IndexEncoder):
         return _numbered(params, nodes, dtype)
-    x = noise(key, nodes, len(params.rejecting))
+    x = noise(key, nodes, config)
     x = x + jnp.where((graph.outcome == REJECTED)[:, None], params.rejecting[None], 0.0)
     weight, edges = _weights(graph.target), _edges(params, features, graph, dtype)
-    if messages == "mean":
+    if config.messages == "mean":
         leads_to, mean = _adjacency(graph.target), product((edges * weight).sum(1), params.edge, dtype)
     else:
         leads_to, edges = jax.nn.one_hot(graph.target, nodes), product(edges, params.edge, dtype)
     for layer in params.layers:
-        if messages == "mean":
+        if config.messages == "mean":
             gathered = product(product(leads_to, x, dtype), layer.neighbours, dtype) + product(mean, layer.edges, dtype)
         else:
             ahead = product(product(leads_to, x, dtype), layer.neighbours, dtype)

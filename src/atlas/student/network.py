@@ -92,7 +92,7 @@ class Student:
         of a pool is row `p * nodes + n`. The keys fix the random node features."""
 
         def one(key: Key[Array, ""], graph: Graph) -> Float32[Array, "nodes width"]:
-            return encode.encode_task(params.task, self.features, key, graph, self.dtype, self.config.messages)
+            return encode.encode_task(params.task, self.config, self.features, key, graph, self.dtype)
 
         envs, pool = graphs.outcome.shape[:2]
         tables = jax.vmap(jax.vmap(one))(jax.vmap(lambda key: jax.random.split(key, pool))(keys), graphs)

@@ -250,6 +250,8 @@ class RewardMachines:
     edits: tuple[Edit[Any], ...] = ()
     prefix: Callable[[PackedTask, Any], tuple[PackedTask, Bool[Array, ""]]] = _not_given
     suffix: Callable[[PackedTask, Any], tuple[PackedTask, Bool[Array, ""]]] = _not_given
+    sequence: Callable[[Int[Array, "most"], Int32[Array, ""]], PackedTask] = _not_given
+    """From some propositions and a number: so many of them, one after the other."""
 
     def initial(self, task: PackedTask) -> TaskState:
         """The root's initial state, nothing called."""

@@ -144,14 +144,17 @@ class Shaped:
     ) -> tuple[TaskState, Float32[Array, ""]]:
         """As the formalism does, with the difference of potentials added to the reward."""
         after, reward = self.formalism.advance(task, state, holds)
-        return after, reward + self.gamma * self.potential(task, after) - self.potential(task, state)
+        table = distances(task)
+        return after, reward + self.gamma * self.potential(task, after, table) - self.potential(task, state, table)
 
-    def potential(self, task: PackedTask, state: TaskState) -> Float32[Array, ""]:
+    def potential(
+        self, task: PackedTask, state: TaskState, table: Int32[Array, "machines states"]
+    ) -> Float32[Array, ""]:
         """Progress: 0 at the start, growing with each step closer to acceptance, below 0 farther off; 0 at the end.
 
         Because it is 0 at both ends, the discounted shaped return of a finished episode equals the sparse one.
         """
-        table, nodes = distances(task), self.formalism.nodes(state)
+        nodes = self.formalism.nodes(state)
         left = jnp.sum(jnp.where(nodes != UNUSED, table.reshape(-1)[nodes], 0))
         whole = table[_root(task), 0]
         known = (self.formalism.outcome(task, state) == RUNNING) & (whole < FAR)

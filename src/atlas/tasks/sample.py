@@ -366,9 +366,14 @@ def sample_sequence(
     length = least + jnp.floor(numbers[0] * (most + 1 - least)).astype(jnp.int32)
     allowed = set_or_all(mask)
     props = jax.vmap(lambda u: pick_any(u, allowed, pick))(numbers[1:])
+    return sequence(props, length, size)
+
+
+def sequence(props: Int[Array, "most"], length: Int32[Array, ""], size: TaskSize) -> PackedTask:
+    """The first `length` of some propositions, one after the other; 1 for the last of them."""
     machine, state, edge, literal = jnp.indices(size[:4], sparse=True)
     first = (machine == 0) & (edge == 0) & (literal == 0)
-    asked = jnp.pad(props + 1, (0, size.states - most))[None, :, None, None]
+    asked = jnp.pad(props + 1, (0, size.states - len(props)))[None, :, None, None]
     guard = jnp.where(first & (state < length), asked, 0).astype(jnp.int16)
     target = jnp.where((first & (state < length))[..., 0], state[..., 0] + 1, UNUSED).astype(jnp.int8)
     task = PackedTask(
@@ -667,5 +672,6 @@ def formalism(
 
     allowed = np.ones(len(vocabulary.names), bool) if mask is None else mask
     edits = task_edits(vocabulary, allowed, reward)
-    machines = RewardMachines(sample, edits, rewarded(prefix), rewarded(suffix))
+    in_turn = lambda props, length: reward(sequence(props, length, size))  # noqa: E731
+    machines = RewardMachines(sample, edits, rewarded(prefix), rewarded(suffix), in_turn)
     return (Shaped(machines, gamma) if config.reward == "shaped" else machines), size

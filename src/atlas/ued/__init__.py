@@ -5,7 +5,7 @@ which can be read without JAX, and its row in TEACHERS. Problems are opaque pytr
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import partial
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
@@ -37,6 +37,12 @@ class EditConfig(Settings):
     """Start from partial progress, as the first edit."""
     more: tuple[str, ...] = setting((), one_of=partial(plugins.names, "edits"))
     """Edits that other packages bring, by name: made as often as each of ours."""
+    learn: bool = False
+    """Make those kinds of edits more often whose children gained in score over their parents."""
+    explore: float = setting(0.25, at_least=0.0, at_most=1.0)
+    """The share of edits that are made uniformly all the same, where kinds are learnt."""
+    screen: bool = False
+    """Make several children for each one wanted, and play those that the relaxed check calls solvable."""
 
     def check(self) -> None:
         require(self.least <= self.most, self.key("least"), self.least, f"at most {self.key('most')} = {self.most}")
@@ -77,8 +83,6 @@ class Plan:
     """Environments in an iteration that trains."""
     num_eval: int | None = None
     """Environments in an iteration that only scores its problems; None: every iteration trains."""
-    trained: float = 1.0
-    """The share of iterations that train, as expected once its memory is filled enough."""
     pool: int = 1
     """Problems an environment takes in turn; those of one environment stand together in a proposal."""
     carry: bool = False
@@ -89,6 +93,10 @@ class Plan:
     """The memory of problems; None: it remembers none."""
     edits: EditConfig | None = None
     """How it edits problems; None: it does not."""
+    echo: bool = False
+    """Whether it wants tasks that are read off what was played."""
+    prove: int | None = None
+    """Whether its score needs plans of the prover: every so many iterations; None: it needs none."""
 
     @property
     def max_edits(self) -> int:
@@ -129,7 +137,7 @@ class DRConfig(TeacherConfig):
         return Plan(title="DR", num_train=num_envs, pool=self.pool, carry=self.carry)
 
 
-SCORE_NAMES: Final = ("maxmc", "pvl", "l1", "learnability", "mna", "constant")
+SCORE_NAMES: Final = ("maxmc", "pvl", "l1", "learnability", "mna", "posterior", "oracle", "constant")
 """Our own; `atlas.ued.scores` has the functions."""
 
 
@@ -151,7 +159,10 @@ class PLRConfig(TeacherConfig):
     num_eval: int | None = setting(None, at_least=1)
     """Problems in a batch that is only scored; as many as environments if not set."""
     score: str = setting("maxmc", one_of=score_names)
-    """What makes a problem worth replaying: maxmc, pvl, l1, learnability, mna, constant, or one that is installed."""
+    """What makes a problem worth replaying: maxmc, pvl, l1, learnability, mna, posterior, oracle, constant, or one that
+    is installed."""
+    prove_every: int = setting(20, at_least=1)
+    """Iterations between two batches of plans from the prover, which only the score `oracle` asks for."""
     buffer: BufferConfig = field(default_factory=BufferConfig)
     """The memory."""
 
@@ -160,9 +171,9 @@ class PLRConfig(TeacherConfig):
             title="PLR" if self.train_on_new else "PLR⊥",
             num_train=num_envs,
             num_eval=None if self.train_on_new else self.num_eval or num_envs,
-            trained=1.0 if self.train_on_new else self.replay_prob,
             score=self.score,
             buffer=self.buffer,
+            prove=self.prove_every if self.score == "oracle" else None,
         )
 
 
@@ -178,9 +189,84 @@ class ACCELConfig(PLRConfig):
     """How children are made."""
 
     def plan(self, num_envs: int, minimal: bool = False) -> Plan:
-        plan = super().plan(num_envs, minimal)
-        trained = plan.trained if plan.num_eval is None else self.replay_prob / (1 + self.replay_prob)
-        return replace(plan, title="ACCEL-0" if minimal else "ACCEL", trained=trained, edits=self.edits)
+        return replace(super().plan(num_envs, minimal), title="ACCEL-0" if minimal else "ACCEL", edits=self.edits)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoutConfig(TeacherConfig):
+    """Predicts from cheap features which new problems are solved about half of the time, and trains on those."""
+
+    name: Literal["scout"] = "scout"
+    """Which teacher."""
+    pool: int = setting(4, at_least=1)
+    """Problems an environment takes in turn within one rollout."""
+    candidates: int = setting(4, at_least=1, at_most=64)
+    """Problems that are looked at for each one that is played."""
+    uniform: float = setting(1 / 3, at_least=0.0, at_most=1.0)
+    """The share of problems that are taken as they come."""
+    forget: float = setting(0.98, above=0.0, at_most=1.0)
+    """How much of what the predictor knows it keeps from one iteration to the next: the student changes."""
+
+    def plan(self, num_envs: int, minimal: bool = False) -> Plan:
+        return Plan(title="Scout", num_train=num_envs, pool=self.pool, score="constant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SFLConfig(TeacherConfig):
+    """Sampling for learnability: now and then many new problems are tried several times, and those with the highest
+    p (1 - p) are trained on, mixed with new ones, until the next time."""
+
+    name: Literal["sfl"] = "sfl"
+    """Which teacher."""
+    every: int = setting(50, at_least=1)
+    """Iterations that train between two evaluations."""
+    rounds: int = setting(4, at_least=1)
+    """Iterations that an evaluation takes."""
+    attempts: int = setting(4, at_least=1)
+    """Environments that try the same problem."""
+    num_eval: int | None = setting(None, at_least=1)
+    """Environments in an iteration of an evaluation; as many as train if not set."""
+    replay_prob: float = setting(0.5, at_least=0.0, at_most=1.0)
+    """The share of training batches that are taken from the problems kept; the others are new."""
+    buffer: BufferConfig = field(
+        default_factory=lambda: BufferConfig(capacity=256, min_fill=0.0, prioritisation="topk", staleness=0.0)
+    )
+    """The problems kept."""
+
+    def check(self) -> None:
+        if self.num_eval is not None:
+            need = f"a multiple of {self.key('attempts')} = {self.attempts}"
+            require(self.num_eval % self.attempts == 0, self.key("num_eval"), self.num_eval, need)
+
+    def plan(self, num_envs: int, minimal: bool = False) -> Plan:
+        num_eval = self.num_eval or num_envs
+        need = f"a divisor of run.num_envs = {num_envs} where teacher.num_eval is not set"
+        require(num_eval % self.attempts == 0, self.key("attempts"), self.attempts, need)
+        return Plan(
+            title="SFL",
+            num_train=num_envs,
+            num_eval=num_eval,
+            score="learnability",
+            buffer=self.buffer,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EchoConfig(TeacherConfig):
+    """Reads tasks off what was just played: what came to hold in a level, one thing after the other, is a task that can
+    be done in it. Rare propositions count more. No solver is asked."""
+
+    name: Literal["echo"] = "echo"
+    """Which teacher."""
+    replay_prob: float = setting(0.5, at_least=0.0, at_most=1.0)
+    """The share of batches that are such problems; the others are new."""
+    forget: float = setting(0.99, above=0.0, at_most=1.0)
+    """How much of the counts that say what is rare is kept from one iteration to the next."""
+    buffer: BufferConfig = field(default_factory=lambda: BufferConfig(capacity=4_000, min_fill=0.1))
+    """The problems that it has heard."""
+
+    def plan(self, num_envs: int, minimal: bool = False) -> Plan:
+        return Plan(title="Echo", num_train=num_envs, score="constant", buffer=self.buffer, echo=True)
 
 
 class Row(NamedTuple):
@@ -201,6 +287,9 @@ TEACHERS: Table[Row] = Table(
         "dr": Row(DRConfig, "atlas.ued.dr:DR"),
         "plr": Row(PLRConfig, "atlas.ued.plr:PLR"),
         "accel": Row(ACCELConfig, "atlas.ued.accel:ACCEL"),
+        "scout": Row(ScoutConfig, "atlas.ued.scout:Scout"),
+        "sfl": Row(SFLConfig, "atlas.ued.sfl:SFL"),
+        "echo": Row(EchoConfig, "atlas.ued.echo:Echo"),
     },
     _check,
 )
@@ -211,7 +300,8 @@ def absent(name: str, plain: dict[str, Any], plan: dict[str, Any], sentence: str
     """A row for a teacher that was passed by value in another process: its settings and its plan can be read, as a run
     has kept them, and whoever needs the teacher itself gets the sentence."""
     nested = {"buffer": BufferConfig, "edits": EditConfig}
-    kept = Plan(**plan | {key: from_plain(kind, plan[key]) for key, kind in nested.items() if plan[key] is not None})
+    told = {key.name: plan[key.name] for key in fields(Plan)}
+    kept = Plan(**told | {key: from_plain(kind, told[key]) for key, kind in nested.items() if told[key] is not None})
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
     known = [(key, type(value), field(default=value)) for key, value in values.items() if key != "name"]
     kind = make_dataclass(

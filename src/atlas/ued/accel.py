@@ -1,21 +1,24 @@
 """ACCEL: PLR that, after each replay, proposes edited children of what was just replayed.
 
-ACCEL-0 is the same with a generator of the smallest problems.
+ACCEL-0 is the same with a generator of the smallest problems. With `edits.learn` a bandit chooses among kinds of edits
+by what their children gained in score.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Int32, Key
+from jaxtyping import Bool, Float32, Int32, Key
 
-from atlas.types import REPLAYED, Outcome, Partial, Proposal
-from atlas.ued import ACCELConfig, plr
+from atlas.types import EDITED, REPLAYED, Outcome, Partial, Proposal
+from atlas.ued import ACCELConfig, gains, plr
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
+from atlas.ued.gains import Gains
 from atlas.ued.plr import PLRState
+from atlas.ued.scores import expected_rate
 from atlas.ued.supply import Supply, edited, sampled
 
 
@@ -28,6 +31,8 @@ class ACCELState(PLRState):
     """The slots replayed last. Nothing enters the buffer between a replay and its edits, so they stay valid."""
     partial: Partial
     """How far the student got on each of them."""
+    gains: Gains | None
+    """What kinds of edits were worth; None where nobody learns it."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class ACCEL:
     config: ACCELConfig
     supply: Supply
     rows: ClassVar[ACCELState] = ACCELState.unchecked(
-        buffer=buffers.ROWS, next_number=False, edit_next=False, parents=False, partial=True
+        buffer=buffers.ROWS, next_number=False, edit_next=False, parents=False, partial=True, gains=False
     )
 
     def init(self, key: Key[Array, ""]) -> ACCELState:
@@ -47,20 +52,23 @@ class ACCEL:
             edit_next=jnp.array(False),
             parents=jnp.zeros(batch, jnp.int32),
             partial=jax.tree.map(lambda x: jnp.zeros((batch, *x.shape), x.dtype), self.supply.partial),
+            gains=gains.none_yet(len(self.supply.edit_names)) if self.config.edits.learn else None,
         )
 
     def decide(self, key: Key[Array, ""], state: ACCELState) -> Bool[Array, ""]:
         if self.config.train_on_new:
             return jnp.array(True)
-        return plr.wants_replay(key, state, self.config) & ~state.edit_next
+        return plr.wants_replay(key, state.buffer, self.config) & ~state.edit_next
 
     def propose(self, key: Key[Array, ""], state: ACCELState, train: bool) -> tuple[ACCELState, Proposal]:
         plan, number = self.supply.plan, state.next_number
         batch = plan.num_eval or plan.num_train
 
         def children(key: Key[Array, ""]) -> Proposal:
-            problems, lineage, _ = buffers.take(state.buffer, state.parents)
-            return edited(key, self.supply, (problems, lineage, state.partial), batch, number)
+            problems, lineage, record = buffers.take(state.buffer, state.parents)
+            parents = (problems, lineage, state.partial)
+            chances = None if state.gains is None else gains.weights(state.gains, self.config.edits.explore)
+            return edited(key, self.supply, parents, batch, number, expected_rate(record), chances)
 
         def new(key: Key[Array, ""]) -> Proposal:
             return sampled(key, self.supply, batch, number)
@@ -71,6 +79,11 @@ class ACCEL:
         return plr.propose(key, state, train, self.config, plan.num_train, fresh, ~state.edit_next)
 
     def observe(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> ACCELState:
+        if state.gains is not None:
+            learnt = gains.observe(state.gains, proposal.lineage.edits, self._gain(state, proposal, outcome))
+            made = proposal.kind == EDITED
+            kept = jax.tree.map(lambda new, old: jnp.where(made, new, old), learnt, state.gains)
+            state = state.replace(gains=kept)
         state = plr.observe(state, proposal, outcome, self.config)
         if len(proposal.slots) != len(state.parents):  # a batch of another size was no replay
             return state.replace(edit_next=jnp.array(False))
@@ -82,5 +95,17 @@ class ACCEL:
         )
         return state.replace(edit_next=replayed, parents=parents, partial=partial)
 
+    def _gain(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> Float32[Array, "batch"]:
+        """What each child scores above its parent. Screening mixes the turns up, so parents are known by number."""
+        slots, numbers = state.parents, state.buffer.lineage.number[state.parents]
+        mine = proposal.lineage.parent[:, None] == numbers[None, :]
+        return outcome.score - state.buffer.records.score[slots[jnp.argmax(mine, axis=1)]]
+
     def memory(self, state: ACCELState) -> Buffer:
         return state.buffer
+
+    def tell(self, state: ACCELState) -> dict[str, Any]:
+        """Which edits were worth it, where that is learnt."""
+        if state.gains is None:
+            return {}
+        return gains.tell(state.gains, self.config.edits.explore, self.supply.edit_names)

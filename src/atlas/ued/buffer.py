@@ -52,6 +52,14 @@ class Records(Struct):
     """Iteration in which it was played last."""
     content: UInt32[Array, "capacity 2"]
     """Fingerprint of the problem."""
+    birth: Float32[Array, "capacity"]
+    """The score it came with."""
+    prior: Float32[Array, "capacity"]
+    """The solve rate that was expected before the first attempt."""
+    discounted: Float32[Array, "capacity"]
+    """Mean discounted return of the last visit."""
+    plan: Int32[Array, "capacity"]
+    """Steps of a plan that the prover found; 0 where none is known."""
 
 
 class Buffer(Struct):
@@ -77,6 +85,10 @@ def empty(capacity: int, problem: Any, lineage: Any) -> Buffer:
         solves=jnp.zeros(capacity, jnp.int32),
         last_seen=jnp.zeros(capacity, jnp.int32),
         content=jnp.zeros((capacity, 2), jnp.uint32),
+        birth=jnp.zeros(capacity),
+        prior=jnp.full(capacity, 0.5),
+        discounted=jnp.zeros(capacity),
+        plan=jnp.zeros(capacity, jnp.int32),
     )
     problems, lineages = jax.tree.map(lambda x: jnp.zeros((capacity, *x.shape), x.dtype), (problem, lineage))
     return Buffer(records=records, problems=problems, lineage=lineages, clock=jnp.int32(0))
@@ -91,7 +103,8 @@ def take(buffer: Buffer, slots: Int32[Array, "batch"]) -> tuple[Problem, Lineage
     """The problems at some slots, where they came from and what is known of them."""
     problems, lineage = jax.tree.map(lambda x: x[slots], (buffer.problems, buffer.lineage))
     known = buffer.records
-    record = Record(best_return=known.best_return[slots], attempts=known.attempts[slots], solves=known.solves[slots])
+    told = ("best_return", "attempts", "solves", "prior", "plan")
+    record = Record(**{name: getattr(known, name)[slots] for name in told})
     return problems, lineage, record
 
 
@@ -159,11 +172,22 @@ def update(buffer: Buffer, slots: Int32[Array, "batch"], outcome: Outcome) -> Bu
         solves=known.solves.at[slots].add(outcome.solves, mode="drop"),
         last_seen=known.last_seen.at[slots].set(buffer.clock, mode="drop"),
     )
+    if outcome.discounted is not None:
+        total = jnp.zeros_like(known.score).at[slots].add(outcome.discounted * outcome.attempts, mode="drop")
+        mean = jnp.where(episodes > 0, total / jnp.maximum(episodes, 1), known.discounted)
+        records = records.replace(discounted=mean)
     return buffer.replace(records=records)
 
 
-def insert(buffer: Buffer, problems: Problem, lineage: Lineage, outcome: Outcome, config: BufferConfig) -> Buffer:
-    """Let newcomers take the place of the least likely problems.
+def insert(
+    buffer: Buffer,
+    problems: Problem,
+    lineage: Lineage,
+    outcome: Outcome,
+    config: BufferConfig,
+    prior: Float32[Array, "batch"] | None = None,
+) -> Buffer:
+    """Let newcomers take the place of the least likely problems. `prior`: the solve rates that were expected of them.
 
     Slots ascending by priority, empty ones first; newcomers descending by score; the i-th meets the i-th and replaces
     it where strictly better. Trivial problems and those without a finished episode never enter.
@@ -188,6 +212,10 @@ def insert(buffer: Buffer, problems: Problem, lineage: Lineage, outcome: Outcome
         solves=outcome.solves[newcomers],
         last_seen=jnp.full_like(slots, buffer.clock),
         content=content[newcomers],
+        birth=score[newcomers],
+        prior=jnp.full_like(score, 0.5)[newcomers] if prior is None else prior[newcomers],
+        discounted=(jnp.zeros_like(score) if outcome.discounted is None else outcome.discounted)[newcomers],
+        plan=jnp.zeros_like(slots),
     )
     problems, lineage = jax.tree.map(lambda x: x[newcomers], (problems, lineage))
     records, problems, lineage = jax.tree.map(

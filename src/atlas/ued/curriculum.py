@@ -55,8 +55,6 @@ class Observer:
 
     teacher: Teacher
     plan: Plan
-    sample: Callable[[Key[Array, ""], int], Problem]
-    """A batch of so many new problems."""
     edit_names: tuple[str, ...]
     """Of the rows that a lineage records."""
     tell_edit: Callable[[str, Sequence[int]], str]
@@ -70,12 +68,12 @@ class Observer:
     """The sizes that solve rates are told by."""
 
     def look(self, teacher_state: Any, seed: int) -> Curriculum:
-        """The problems that may be replayed; none while the buffer is empty. Of a teacher without memory: a batch of
-        new problems, sampled with the seed."""
+        """The problems that may be replayed; none while the buffer is empty. Of a teacher without memory: what it would
+        propose now, with the seed."""
         memory = self.teacher.memory(teacher_state)
         if memory is None:
             numbers = jnp.arange(SAMPLE, dtype=jnp.int32)
-            problems = self._sample(jax.random.key(seed))
+            problems = self._proposed(jax.random.key(seed), teacher_state)
             return Curriculum(
                 problems=_host(problems),
                 lineage=_host(jax.vmap(lambda n: root(n, self.plan.max_edits))(numbers)),
@@ -143,8 +141,16 @@ class Observer:
         return jax.jit(lambda records, clock: priorities(records, clock, self.plan.buffer or BufferConfig()))
 
     @cached_property
-    def _sample(self) -> Callable[[Key[Array, ""]], Problem]:
-        return jax.jit(lambda key: self.sample(key, SAMPLE))
+    def _proposed(self) -> Callable[[Key[Array, ""], Any], Problem]:
+        """SAMPLE problems, of as many proposals as it takes."""
+        batches = -(-SAMPLE // (self.plan.num_train * self.plan.pool))
+
+        def propose(key: Key[Array, ""], state: Any) -> Problem:
+            keys = jax.random.split(key, batches)
+            problems = jax.lax.map(lambda key: self.teacher.propose(key, state, True)[1].problems, keys)
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:SAMPLE], problems)
+
+        return jax.jit(propose)
 
 
 def _host(tree: Any) -> Any:

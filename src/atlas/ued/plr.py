@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int32, Key
 
 from atlas.struct import Struct
 from atlas.types import REPLAYED, Outcome, Proposal
-from atlas.ued import PLRConfig
+from atlas.ued import BufferConfig, EchoConfig, PLRConfig
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.supply import Supply, numbers_after, root, sampled
@@ -39,10 +39,17 @@ def start(config: PLRConfig, supply: Supply) -> PLRState:
     return PLRState(buffer=buffer, next_number=jnp.int32(0))
 
 
-def wants_replay(key: Key[Array, ""], state: PLRState, config: PLRConfig) -> Bool[Array, ""]:
+def wants_replay(key: Key[Array, ""], buffer: Buffer, config: PLRConfig | EchoConfig) -> Bool[Array, ""]:
     """Chance decides, once the buffer is filled enough."""
     enough = max(1, math.ceil(config.buffer.min_fill * config.buffer.capacity))
-    return (buffers.fill(state.buffer) >= enough) & jax.random.bernoulli(key, config.replay_prob)
+    return (buffers.fill(buffer) >= enough) & jax.random.bernoulli(key, config.replay_prob)
+
+
+def replayed(key: Key[Array, ""], buffer: Buffer, batch: int, config: BufferConfig) -> Proposal:
+    """Problems of the buffer, sampled by priority."""
+    slots = buffers.sample(key, buffer, batch, config)
+    problems, lineage, record = buffers.take(buffer, slots)
+    return Proposal(kind=jnp.int8(REPLAYED), problems=problems, lineage=lineage, slots=slots, record=record)
 
 
 def propose(
@@ -58,15 +65,13 @@ def propose(
     (`train_on_new`), chance decides between the two; `may_replay` can rule a replay out."""
 
     def replay(key: Key[Array, ""]) -> Proposal:
-        slots = buffers.sample(key, state.buffer, num_train, config.buffer)
-        problems, lineage, record = buffers.take(state.buffer, slots)
-        return Proposal(kind=jnp.int8(REPLAYED), problems=problems, lineage=lineage, slots=slots, record=record)
+        return replayed(key, state.buffer, num_train, config.buffer)
 
     if train and not config.train_on_new:
         return state, replay(key)
     if train:
         key_kind, key_problems = jax.random.split(key)
-        replays = wants_replay(key_kind, state, config) & may_replay
+        replays = wants_replay(key_kind, state.buffer, config) & may_replay
         proposal = jax.lax.cond(replays, replay, fresh, key_problems)
     else:
         proposal = fresh(key)
@@ -78,7 +83,9 @@ def observe(state: State, proposal: Proposal, outcome: Outcome, config: PLRConfi
     buffer = jax.lax.cond(
         proposal.kind == REPLAYED,
         lambda buffer: buffers.update(buffer, proposal.slots, outcome),
-        lambda buffer: buffers.insert(buffer, proposal.problems, proposal.lineage, outcome, config.buffer),
+        lambda buffer: buffers.insert(
+            buffer, proposal.problems, proposal.lineage, outcome, config.buffer, proposal.record.prior
+        ),
         state.buffer,
     )
     return state.replace(buffer=buffer.replace(clock=buffer.clock + 1))
@@ -96,7 +103,7 @@ class PLR:
         return start(self.config, self.supply)
 
     def decide(self, key: Key[Array, ""], state: PLRState) -> Bool[Array, ""]:
-        return jnp.array(True) if self.config.train_on_new else wants_replay(key, state, self.config)
+        return jnp.array(True) if self.config.train_on_new else wants_replay(key, state.buffer, self.config)
 
     def propose(self, key: Key[Array, ""], state: PLRState, train: bool) -> tuple[PLRState, Proposal]:
         plan = self.supply.plan

@@ -5,6 +5,7 @@ A score sees one batch of played problems and gives a number each. A new score i
 
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int32
 
 from atlas.plugins import Table, require_kind
-from atlas.struct import Struct
+from atlas.struct import Struct, static
 from atlas.types import Outcome, Partial, Proposal, Record
 
 
@@ -26,6 +27,8 @@ class Played(Struct):
     done: Bool[Array, "time batch"]
     accepted: Bool[Array, "time batch"]
     """The episode ended with the task accepted."""
+    gamma: float = static(1.0)
+    """The student's discount."""
 
 
 ScoreFn = Callable[[Played, Record], Float32[Array, "batch"]]
@@ -58,6 +61,39 @@ def learnability(played: Played, record: Record) -> Float32[Array, "batch"]:
     return share * (1 - share)
 
 
+PRIOR_WEIGHT: Final = 2.0
+"""The prior of a solve rate counts as so many attempts."""
+
+
+def expected_rate(record: Record) -> Float32[Array, "batch"]:
+    """The mean of the posterior of the solve rate: (solves + a p0) / (attempts + a); p0 is 1/2 where nobody knows."""
+    prior = 0.5 if record.prior is None else record.prior
+    return (record.solves + PRIOR_WEIGHT * prior) / (record.attempts + PRIOR_WEIGHT)
+
+
+def posterior_learnability(played: Played, record: Record) -> Float32[Array, "batch"]:
+    """p (1 - p) for the expected solve rate p: never 0 after a few attempts, and children begin with what is known of
+    their parents."""
+    rate = expected_rate(record)
+    return jnp.where(jnp.any(played.done, axis=0), rate * (1 - rate), 0.0)
+
+
+def oracle_regret(played: Played, record: Record) -> Float32[Array, "batch"]:
+    """The discounted return of the prover's plan minus the student's mean; 0 unless the problem was ever solved. While
+    no plan is known, the best episode of the visit takes its place."""
+    returns = _discounted(played)
+    mean = _mean_over_episodes(returns, played.done)
+    best = jnp.max(jnp.where(played.done, returns, 0.0), axis=0)
+    if record.plan is not None:
+        best = jnp.where(record.plan > 0, plan_return(record.plan, played.gamma), best)
+    return jnp.where((record.solves > 0) & jnp.any(played.done, axis=0), jnp.maximum(best - mean, 0.0), 0.0)
+
+
+def plan_return(plan: Int32[Array, "*n"], gamma: float) -> Float32[Array, "*n"]:
+    """What a plan of so many steps earns where only acceptance is rewarded, with 1."""
+    return jnp.float32(gamma) ** (plan - 1).astype(jnp.float32)
+
+
 def negative_advantage(played: Played, record: Record) -> Float32[Array, "batch"]:
     """Sum of negative advantages within an episode; 0 unless the problem was ever solved."""
     losses = _sum_within_episode(jnp.maximum(-played.advantage, 0.0), played.done)
@@ -77,6 +113,8 @@ SCORES: Table[ScoreFn] = Table(
         "l1": value_loss,
         "learnability": learnability,
         "mna": negative_advantage,
+        "posterior": posterior_learnability,
+        "oracle": oracle_regret,
         "constant": constant,
     },
     partial(require_kind, kind=Callable, words="a function of (played, record)"),
@@ -92,6 +130,8 @@ def assess(
     returns = _sum_within_episode(played.reward, played.done)
     best_return = jnp.max(jnp.where(played.done, returns, -jnp.inf), axis=0)
     visit = Record(best_return=best_return, attempts=attempts, solves=solves)
+    ended, first = jnp.any(played.done, axis=0), jnp.argmax(played.done, axis=0)
+    won = jnp.take_along_axis(played.accepted, first[None], axis=0)[0]
     scores = score(played, _all_visits(proposal.record, visit, proposal.slots))
     return Outcome(
         score=jnp.where(trivial, 0.0, scores),
@@ -100,6 +140,8 @@ def assess(
         solves=solves,
         trivial=trivial,
         partial=partial,
+        first=jnp.where(ended, won, -1).astype(jnp.int8),
+        discounted=_mean_over_episodes(_discounted(played), played.done),
     )
 
 
@@ -117,7 +159,15 @@ def _all_visits(before: Record, visit: Record, slots: Int32[Array, "batch"]) -> 
         best_return=jnp.maximum(before.best_return, best),
         attempts=before.attempts + total(visit.attempts),
         solves=before.solves + total(visit.solves),
+        prior=before.prior,
+        plan=before.plan,
     )
+
+
+def _discounted(played: Played) -> Float32[Array, "time batch"]:
+    """The discounted sum of rewards since the episode's start, at each step."""
+    age = _sum_within_episode(jnp.ones_like(played.reward), played.done) - 1
+    return _sum_within_episode(played.gamma**age * played.reward, played.done)
 
 
 def _sum_within_episode(

@@ -23,13 +23,7 @@ class RehearsalConfig(TeacherConfig):
     """What makes a problem worth training on."""
 
     def plan(self, num_envs: int, minimal: bool = False) -> Plan:
-        return Plan(
-            title="Rehearsal",
-            num_train=num_envs,
-            num_eval=2 * num_envs,
-            trained=self.times / (1 + self.times),
-            score=self.score,
-        )
+        return Plan(title="Rehearsal", num_train=num_envs, num_eval=2 * num_envs, score=self.score)
 
 
 REHEARSAL = Row(RehearsalConfig, "atlas_example_plugin.teacher:Rehearsal")

@@ -19,8 +19,8 @@ TILES: Final = (
 """A colour for each letter: light, so that the letter on it is read first."""
 
 
-def level_drawing(level: Level) -> Drawing:
-    """The map as shapes; letters tell their names when pointed at."""
+def level_drawing(level: Level, strip: bool | None = None) -> Drawing:
+    """The map as shapes; letters tell their names when pointed at. Nothing is held, so there is never a strip."""
     shapes: list[Shape] = []
     for (row, column), code in np.ndenumerate(np.asarray(level.cells)):
         shapes.append(cell_symbol(int(code), (float(column), float(row))))

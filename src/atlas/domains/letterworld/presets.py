@@ -4,14 +4,14 @@ from dataclasses import replace
 
 from atlas.config import Config, NetworkConfig, PPOConfig, RunConfig, StudentConfig, TaskConfig
 from atlas.domains.letterworld.settings import LetterWorldConfig
-from atlas.presets import Preset
-from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig
+from atlas.presets import Preset, tiny
+from atlas.ued import DRConfig
 
 NETWORK = NetworkConfig(
-    view="dense", view_width=128, messages="edge", graph_layers=4, task_width=64, edge_width=32, recurrent=128,
-    head_width=128, value_init=0.01,
+    view="dense", view_width=128, queries=8, messages="edge", graph_layers=3, task_width=64, edge_width=32,
+    node_noise=0.0, recurrent=128, head_width=128, value_init=0.01,
 )  # fmt: skip
-PPO = PPOConfig(learning_rate=1e-3, epochs=4, minibatch_envs=16, gamma=0.94)
+PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32, gamma=0.94, gae_lambda=0.95, entropy=0.05)
 
 QUICK = Config(
     domain=LetterWorldConfig(step_limit=64),
@@ -25,19 +25,8 @@ PRESETS: dict[str, Preset] = {
     "quick-letters": Preset(QUICK, "reach and avoid letters: learns visibly in minutes on two cores"),
     "tiny-letters": Preset(
         replace(
-            QUICK,
-            domain=LetterWorldConfig(step_limit=16),
+            tiny(LetterWorldConfig(step_limit=16)),
             tasks=TaskConfig(sampler="reach-avoid", max_length=2, min_avoid=0),
-            teacher=ACCELConfig(
-                replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
-            ),
-            student=StudentConfig(
-                network=NetworkConfig(
-                    view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
-                ),
-                ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
-            ),
-            run=RunConfig(num_envs=8, rollout=16, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0),
         ),
         "seconds, for trying things out in LetterWorld; too small to learn",
     ),

@@ -1,7 +1,7 @@
 """LetterWorld for people: maps as text and pictures, moments and edits in words, solutions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from jax import Array
@@ -10,15 +10,9 @@ from jaxtyping import Bool
 from atlas.domains.letterworld import text
 from atlas.domains.letterworld.grid import EMPTY, Level, State
 from atlas.domains.letterworld.settings import LETTERS, SIZE, LetterWorldConfig
+from atlas.domains.shared import GridSurface, place_name
 from atlas.errors import LevelTextError, nearest
-from atlas.types import Brush, Problem, unpack_pair
-
-if TYPE_CHECKING:
-    from rich.text import Text as TerminalText
-
-    from atlas.proofs import Solution
-    from atlas.show.canvas import Drawing, Sign, Symbol
-
+from atlas.types import Brush, Problem
 
 AGENT: Final = "agent"
 EXAMPLE: Final = {
@@ -34,9 +28,11 @@ f . . . a . .""",
 }
 
 
-class LetterWorldSurface:
+class LetterWorldSurface(GridSurface):
     """See `atlas.types.Surface`."""
 
+    draw = "atlas.domains.letterworld.draw"
+    solver = "atlas.domains.letterworld.solver"
     level_type = Level
     level_keys = ("level",)
     carries = False
@@ -89,33 +85,13 @@ class LetterWorldSurface:
     def edit_words(self, name: str, arguments: Sequence[int]) -> str | None:
         first, second, third = arguments
         words: dict[str, Callable[[], str]] = {
-            "move_agent": lambda: f"to {_place(second)}",
-            "move_letter": lambda: f"{text.CELLS[third]} from {_place(first)} to {_place(second)}",
-            "swap_letters": lambda: f"{_place(first)} and {_place(second)}",
-            "add_letter": lambda: f"{text.CELLS[third]} at {_place(second)}",
-            "remove_letter": lambda: f"{text.CELLS[third]} from {_place(first)}",
+            "move_agent": lambda: f"to {place_name(second)}",
+            "move_letter": lambda: f"{text.CELLS[third]} from {place_name(first)} to {place_name(second)}",
+            "swap_letters": lambda: f"{place_name(first)} and {place_name(second)}",
+            "add_letter": lambda: f"{text.CELLS[third]} at {place_name(second)}",
+            "remove_letter": lambda: f"{text.CELLS[third]} from {place_name(first)}",
         }
         return words[name]() if name in words else None
-
-    def drawing(self, level: Level, strip: bool | None = None) -> "Drawing":
-        from atlas.domains.letterworld.draw import level_drawing
-
-        return level_drawing(level)
-
-    def sign(self, prop: int) -> "Sign":
-        from atlas.domains.letterworld.draw import sign
-
-        return sign(prop)
-
-    def legend(self) -> "list[tuple[Drawing, str]]":
-        from atlas.domains.letterworld.draw import legend
-
-        return legend()
-
-    def symbols(self) -> "list[Symbol]":
-        from atlas.domains.letterworld.draw import page_symbols
-
-        return page_symbols()
 
     def tiles(self, level: Level) -> dict[str, Any]:
         cells, place = np.asarray(level.cells), np.asarray(level.position)
@@ -161,16 +137,6 @@ class LetterWorldSurface:
     def example(self) -> dict[str, str]:
         return EXAMPLE
 
-    def terminal(self, level: Level) -> "TerminalText":
-        from atlas.domains.letterworld.draw import level_text
-
-        return level_text(level)
-
-    def terminal_view(self, view: np.ndarray) -> "TerminalText":
-        from atlas.domains.letterworld.draw import view_text
-
-        return view_text(view)
-
     def holding(self, level: Level) -> None:
         return None
 
@@ -184,11 +150,6 @@ class LetterWorldSurface:
         from atlas.domains.letterworld.solver import reachable_many
 
         return reachable_many(problems)
-
-    def solve_many(self, problems: Sequence[Problem], **options: Any) -> "list[Solution]":
-        from atlas.domains.letterworld.solver import solve_many
-
-        return solve_many(problems, **options)
 
     def hints(self, problem: Problem) -> list[str]:
         """Every cell can be walked to."""
@@ -210,8 +171,3 @@ def _made(cells: np.ndarray, agent: tuple[int, int]) -> Level:
 
 def _count(level: Level) -> int:
     return int(np.count_nonzero(np.asarray(level.cells) != EMPTY))
-
-
-def _place(argument: int) -> str:
-    row, column = unpack_pair(argument)
-    return f"{row},{column}"

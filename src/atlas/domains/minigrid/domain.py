@@ -6,12 +6,26 @@ from types import MappingProxyType
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int, Int32, Key, UInt8
+from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
 from atlas.domains.minigrid import alphabet, dynamics, labels, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.edits import level_edits
-from atlas.domains.minigrid.grid import ACTIONS, COLOURS, KINDS, OUTSIDE_CELL, VIEW, Level, State, count_objects
+from atlas.domains.minigrid.grid import (
+    ACTIONS,
+    COLOURS,
+    DOOR_CLOSED,
+    DOOR_LOCKED,
+    KINDS,
+    OUTSIDE,
+    OUTSIDE_CELL,
+    VIEW,
+    WALL,
+    Level,
+    State,
+    count_objects,
+    kind_of,
+)
 from atlas.domains.minigrid.sample import level_sampler, level_sampler_for, minimal_bounds
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.types import Edit
@@ -47,6 +61,23 @@ class Minigrid:
     def measure(self, level: Level) -> dict[str, Int32[Array, ""]]:
         """Rooms (0 in free-form levels) and objects, doors included."""
         return {"rooms": level.rooms.astype(jnp.int32), "objects": count_objects(level.cells)}
+
+    def features(self, level: Level, asked: Int[Array, "literals"]) -> dict[str, Float32[Array, ""]]:
+        """Rooms, objects, doors, walls, and how far off the nearest things are that some propositions (-1: none) are
+        about."""
+        kinds = kind_of(level.cells)
+        inside = jnp.maximum(jnp.sum(kinds != OUTSIDE), 1)
+        far = labels.distances(level, asked) / 8.0
+        return {
+            "rooms": level.rooms.astype(jnp.float32) / 4,
+            "objects": count_objects(level.cells).astype(jnp.float32) / 8,
+            "closed doors": jnp.sum(kinds == DOOR_CLOSED) / 2,
+            "locked doors": jnp.sum(kinds == DOOR_LOCKED) / 2,
+            "walls": jnp.sum(kinds == WALL) / inside,
+            "nearest thing": jnp.min(jnp.where(asked >= 0, far, 4.0), initial=4.0),
+            "farthest thing": jnp.max(jnp.where(asked >= 0, far, 0.0), initial=0.0),
+            "things to carry or to bring": jnp.sum(labels.is_handled(asked)) / 2,
+        }
 
     def sample(self, key: Key[Array, ""]) -> Level:
         """Draw a level."""

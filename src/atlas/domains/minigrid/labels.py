@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int, Int8, UInt8, UInt32
+from jaxtyping import Bool, Float32, Int, Int8, Int32, UInt8, UInt32
 
 from atlas.domains.minigrid import dynamics
 from atlas.domains.minigrid.alphabet import (
@@ -23,7 +23,7 @@ from atlas.domains.minigrid.alphabet import (
     Descriptor,
     Proposition,
 )
-from atlas.domains.minigrid.grid import BALL, DOOR_CLOSED, DOWN, UP, VIEW, State, cell
+from atlas.domains.minigrid.grid import BALL, DOOR_CLOSED, DOWN, UP, VIEW, Level, State, cell
 
 # The cells in sight are the bits of a word, with a gap of one bit between rows, so that neighbours to the left and
 # right are one shift away, and never in another row. They are not turned to the view of the agent, because neighbours
@@ -124,6 +124,31 @@ def _fitting(
 def _neighbours(bits: UInt32[Array, "*asked"]) -> UInt32[Array, "*asked"]:
     """The cells above, below, left and right of the given ones (and bits that are no cells)."""
     return (bits << 1) | (bits >> 1) | (bits << STRIDE) | (bits >> STRIDE)
+
+
+def distances(level: Level, props: Int[Array, "asked"]) -> Float32[Array, "asked"]:
+    """Steps in a straight line from the agent to the farther of the nearest things that each proposition is about;
+    something far off where there is none, 0 for what it carries."""
+    codes = jnp.asarray(CODES)[jnp.maximum(props, 0)]
+    cells = _flag_doors(level.cells)
+    rows, columns = jnp.indices(cells.shape)
+    away = jnp.abs(rows - level.position[0]) + jnp.abs(columns - level.position[1])
+    nowhere = sum(cells.shape)
+
+    def nearest(tests: UInt32[Array, "asked"]) -> Int32[Array, "asked"]:
+        found = _fits(cells[None], tests[:, None, None])
+        held = _fits(_flag_doors(level.carrying), tests)
+        return jnp.where(held, 0, jnp.min(jnp.where(found, away[None], nowhere), axis=(1, 2)))
+
+    first, second = nearest(codes), nearest(codes >> SECOND_SHIFT)
+    both = jnp.where(codes >> LOCATION_SHIFT == NEXT, jnp.maximum(first, second), first)
+    return both.astype(jnp.float32)
+
+
+def is_handled(props: Int[Array, "asked"]) -> Bool[Array, "asked"]:
+    """Whether a proposition (-1: none) is about something that is carried, or brought next to something else."""
+    location = jnp.asarray(CODES)[jnp.maximum(props, 0)] >> LOCATION_SHIFT
+    return (props >= 0) & ((location == CARRYING) | (location == NEXT))
 
 
 def label(state: State) -> Bool[Array, "889"]:

@@ -15,8 +15,18 @@ from atlas.config import (
     TaskSampler,
 )
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.presets import Preset
-from atlas.ued import ACCELConfig, BufferConfig, DRConfig, EditConfig, PLRConfig, TeacherConfig
+from atlas.presets import Preset, tiny
+from atlas.ued import (
+    ACCELConfig,
+    BufferConfig,
+    DRConfig,
+    EchoConfig,
+    EditConfig,
+    PLRConfig,
+    ScoutConfig,
+    SFLConfig,
+    TeacherConfig,
+)
 
 DAG_STEPS = 6_291_456_000
 
@@ -115,10 +125,12 @@ SMALL_NETWORK = NetworkConfig(
 )
 SMALL_PPO = PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=32)
 
+SMALL_ACCEL = ACCELConfig(replay_prob=0.8, num_eval=512, edits=EditConfig(least=1, most=5))
+
 SMALL_TEACHERS: dict[str, tuple[TeacherConfig, bool]] = {
     "dr": (DRConfig(), False),
     "plr": (PLRConfig(replay_prob=0.5, num_eval=2048), False),
-    "accel": (ACCELConfig(replay_prob=0.8, num_eval=512, edits=EditConfig(least=1, most=5)), False),
+    "accel": (SMALL_ACCEL, False),
     "accel0": (ACCELConfig(replay_prob=0.9, num_eval=512, edits=EditConfig(least=1, most=5)), True),
 }
 """Teachers for small machines, and whether the generator is minimal. Scoring is cheap, so more problems are scored
@@ -140,7 +152,7 @@ def small(teacher: str, buffer: int, domain: MinigridConfig, tasks: TaskConfig, 
     )
 
 
-def quick(teacher: str = "accel") -> Config:
+def quick(teacher: str) -> Config:
     """One and two rooms, up to three transitions: minutes on two cores."""
     return small(
         teacher,
@@ -170,35 +182,108 @@ def laptop(teacher: str) -> Config:
     return replace(config, teacher=settings, student=replace(config.student, ppo=ppo))
 
 
+INFORMED_EDITS = replace(SMALL_ACCEL.edits, screen=True)
+
+MORE_TEACHERS: dict[str, tuple[TeacherConfig, bool, str]] = {
+    "accel-posterior": (replace(SMALL_ACCEL, score="posterior"), False, "ACCEL scored by posterior learnability"),
+    "accel-mna": (replace(SMALL_ACCEL, score="mna"), False, "ACCEL scored by negative advantage"),
+    "accel-edits": (
+        replace(SMALL_ACCEL, edits=replace(SMALL_ACCEL.edits, learn=True)),
+        False,
+        "ACCEL that learns which edits pay",
+    ),
+    "echo": (EchoConfig(), False, "tasks read off what was played"),
+    "dr-informed": (DRConfig(), True, "domain randomisation"),
+    "accel-informed": (replace(SMALL_ACCEL, edits=INFORMED_EDITS), True, "ACCEL, its children screened"),
+    "accel-edits-informed": (
+        replace(SMALL_ACCEL, edits=replace(INFORMED_EDITS, learn=True)),
+        True,
+        "ACCEL that learns which edits pay, its children screened",
+    ),
+    "accel-oracle": (
+        replace(SMALL_ACCEL, score="oracle", edits=INFORMED_EDITS),
+        True,
+        "ACCEL scored by regret against the prover's plans, its children screened",
+    ),
+    "sfl": (SFLConfig(num_eval=512), True, "sampling for learnability"),
+    "scout": (ScoutConfig(), True, "solve rates predicted from features of problems"),
+}
+"""Teachers beyond the paper's: their settings, whether problems are level-conditioned and screened, and words."""
+
+
+def more(teacher: str, base: Config) -> Config:
+    """A teacher beyond the paper's in the place of the one of a small experiment."""
+    settings, informed, _ = MORE_TEACHERS[teacher]
+    if isinstance(settings, PLRConfig) and isinstance(base.teacher, PLRConfig):
+        settings = replace(settings, buffer=base.teacher.buffer, num_eval=base.teacher.num_eval)
+    if isinstance(settings, SFLConfig) and isinstance(base.teacher, PLRConfig):
+        settings = replace(settings, num_eval=base.teacher.num_eval)
+    if informed:
+        oversample = 2 if isinstance(settings, ScoutConfig) else base.pairing.oversample
+        base = replace(base, pairing=replace(base.pairing, how="level", solvable=True, oversample=oversample))
+    return replace(base, teacher=settings)
+
+
+def _more() -> Iterator[tuple[str, Preset]]:
+    for name, (_, informed, words) in MORE_TEACHERS.items():
+        track = "informed" if informed else "blind"
+        yield f"quick-{name}", Preset(more(name, quick("accel")), f"quick-accel with {words} ({track})")
+    for name in ("dr-informed", "accel-informed", "sfl", "scout", "echo"):
+        words = MORE_TEACHERS[name][2]
+        yield f"laptop-{name}", Preset(more(name, laptop("accel")), f"laptop-accel with {words}")
+
+
+def informed(config: Config) -> Config:
+    """A blind experiment made informed: tasks of what their level holds, screened by the relaxed check; Scout, which
+    trains on all that it plays; rewards for progress; states of a task without random features; longer credit; and a
+    schedule."""
+    network = replace(config.student.network, node_noise=0.0)
+    ppo = replace(config.student.ppo, gamma=0.995, gae_lambda=0.95, truncation="bootstrap", anneal=True, average=0.98)
+    return replace(
+        config,
+        tasks=replace(config.tasks, reward="shaped"),
+        pairing=PairingConfig(how="level", solvable=True),
+        teacher=ScoutConfig(),
+        student=StudentConfig(network=network, ppo=ppo),
+    )
+
+
+def hour() -> Config:
+    """All rooms and lengths of the paper, with mazes and traps among the levels."""
+    config = informed(laptop("dr"))
+    return replace(config, domain=MinigridConfig(walls=0.2, traps=0.1, step_limit=256))
+
+
+def night() -> Config:
+    """As `hour`, with nine rooms and a wider memory, for eight hours."""
+    config = hour()
+    domain = MinigridConfig(rooms=(1, 2, 4, 6, 9), walls=0.2, traps=0.1, step_limit=256)
+    network = replace(config.student.network, recurrent=256)
+    run = replace(config.run, time_limit=480.0, total_steps=10_000_000_000)
+    return replace(config, domain=domain, student=replace(config.student, network=network), run=run)
+
+
 def _small() -> Iterator[tuple[str, Preset]]:
-    yield "quick", Preset(quick(), "ACCEL on one and two rooms: learns visibly in minutes on two cores (the default)")
-    for name in ("plr", "dr", "accel0"):
-        yield f"quick-{name}", Preset(quick(name), f"the same with {PAPER_TEACHERS[name][2]}, to compare")
+    yield (
+        "quick",
+        Preset(informed(quick("dr")), "one and two rooms: learns visibly in minutes on two cores (the default)"),
+    )
+    yield "laptop", Preset(hour(), "up to six rooms, mazes and traps, an hour on two cores")
+    yield "night", Preset(night(), "up to nine rooms, mazes and traps, eight hours on two cores")
     for name in SMALL_TEACHERS:
-        yield (
-            f"laptop-{name}",
-            Preset(laptop(name), f"{PAPER_TEACHERS[name][2]} on up to six rooms, an hour on two cores"),
-        )
+        words = PAPER_TEACHERS[name][2]
+        yield f"quick-{name}", Preset(quick(name), f"{words} on one and two rooms, blind as in the paper")
+        yield f"laptop-{name}", Preset(laptop(name), f"{words} on up to six rooms, an hour on two cores, blind")
 
 
-TINY = Config(
-    domain=MinigridConfig(rooms=(1, 2), step_limit=8),
-    tasks=TaskConfig(max_length=2),
-    teacher=ACCELConfig(
-        replay_prob=0.8, num_eval=16, buffer=BufferConfig(capacity=32), edits=EditConfig(least=1, most=2)
-    ),
-    student=StudentConfig(
-        network=NetworkConfig(
-            view="dense", view_width=8, task_width=8, edge_width=8, recurrent=8, head_width=8, value_init=0.01
-        ),
-        ppo=PPOConfig(learning_rate=1e-3, epochs=1, minibatch_envs=4),
-    ),
-    run=RunConfig(num_envs=8, rollout=8, total_steps=4_096, snapshot_every=5.0, checkpoint_every=5.0),
-)
+TINY = tiny(MinigridConfig(rooms=(1, 2), step_limit=8))
 
 PRESETS: dict[str, Preset] = {
     **dict(_small()),
-    "tiny": Preset(TINY, "seconds, for trying things out; too small to learn"),
+    **dict(_more()),
+    "tiny": Preset(
+        tiny(MinigridConfig(rooms=(1, 2), step_limit=8)), "seconds, for trying things out; too small to learn"
+    ),
     **dict(_core()),
     **dict(_dag()),
     **dict(_conditioning()),

@@ -13,20 +13,20 @@ from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
 from atlas.domains.minigrid.paint import DIRECTIONS
 from atlas.domains.minigrid.settings import MinigridConfig
+from atlas.domains.shared import GridSurface, place_name
 from atlas.errors import LevelTextError
 from atlas.programs import Program
-from atlas.types import Brush, Problem, unpack_pair
+from atlas.types import Brush, Problem
 
 if TYPE_CHECKING:
     from rich.text import Text as TerminalText
 
-    from atlas.proofs import Solution
-    from atlas.show.canvas import Drawing, Sign, Symbol
 
-
-class MinigridSurface:
+class MinigridSurface(GridSurface):
     """See `atlas.types.Surface`."""
 
+    draw = "atlas.domains.minigrid.draw"
+    solver = "atlas.domains.minigrid.solver.prove"
     level_type = Level
     level_keys = ("level", "carrying")
     carries = True
@@ -112,36 +112,16 @@ class MinigridSurface:
         first, second, third = arguments
         side = "before" if first == BEFORE else "after"
         words: dict[str, Callable[[], str]] = {
-            "move_agent": lambda: f"to {_place(second)}, facing {DIRECTIONS[third]}",
-            "move_object": lambda: f"{_thing(third)} from {_place(first)} to {_place(second)}",
-            "add_object": lambda: f"{_thing(third)} at {_place(second)}",
-            "remove_object": lambda: f"{_thing(third)} from {_place(first)}",
-            "replace_object": lambda: f"{_thing(third)} at {_place(first)}",
-            "replace_door": lambda: f"{_thing(third)} at {_place(first)}",
+            "move_agent": lambda: f"to {place_name(second)}, facing {DIRECTIONS[third]}",
+            "move_object": lambda: f"{_thing(third)} from {place_name(first)} to {place_name(second)}",
+            "add_object": lambda: f"{_thing(third)} at {place_name(second)}",
+            "remove_object": lambda: f"{_thing(third)} from {place_name(first)}",
+            "replace_object": lambda: f"{_thing(third)} at {place_name(first)}",
+            "replace_door": lambda: f"{_thing(third)} at {place_name(first)}",
             "add_rooms": lambda: f"{side}, {second} rooms now",
             "remove_rooms": lambda: f"{side}, {second} {'rooms' if second > 1 else 'room'} left",
         }
         return words[name]() if name in words else None
-
-    def drawing(self, level: Level, strip: bool | None = None) -> "Drawing":
-        from atlas.domains.minigrid.draw import level_drawing
-
-        return level_drawing(level, strip=strip)
-
-    def sign(self, prop: int) -> "Sign":
-        from atlas.domains.minigrid.draw import sign
-
-        return sign(prop)
-
-    def legend(self) -> "list[tuple[Drawing, str]]":
-        from atlas.domains.minigrid.draw import legend
-
-        return legend()
-
-    def symbols(self) -> "list[Symbol]":
-        from atlas.domains.minigrid.draw import page_symbols
-
-        return page_symbols()
 
     def tiles(self, level: Level) -> dict[str, Any]:
         from atlas.domains.minigrid.draw import seen
@@ -185,16 +165,6 @@ class MinigridSurface:
     def example(self) -> dict[str, str]:
         return paint.EXAMPLE
 
-    def terminal(self, level: Level) -> "TerminalText":
-        from atlas.domains.minigrid.draw import level_text
-
-        return level_text(level)
-
-    def terminal_view(self, view: np.ndarray) -> "TerminalText":
-        from atlas.domains.minigrid.draw import view_text
-
-        return view_text(view)
-
     def holding(self, level: Level) -> "TerminalText | None":
         from atlas.domains.minigrid.draw import object_text
 
@@ -221,11 +191,6 @@ class MinigridSurface:
 
         return relaxed_many(problems)
 
-    def solve_many(self, problems: Sequence[Problem], **options: Any) -> "list[Solution]":
-        from atlas.domains.minigrid.solver.prove import solve_many
-
-        return solve_many(problems, **options)
-
     def hints(self, problem: Problem) -> list[str]:
         """Objects that the agent can never stand in front of."""
         lost = _unreachable(problem.level)
@@ -239,11 +204,6 @@ _view = Program("minigrid view", lambda: dynamics.view)
 
 def _in_hands(code: int) -> str | None:
     return None if code == grid.NOTHING else grid.cell_name(code)
-
-
-def _place(argument: int) -> str:
-    row, column = unpack_pair(argument)
-    return f"{row},{column}"
 
 
 def _thing(code: int) -> str:

@@ -1,0 +1,44 @@
+"""What the surfaces of our domains share. Drawing and solving are imported when they are asked for."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from atlas.domains import find
+from atlas.types import Level, Problem, unpack_pair
+
+
+class GridSurface:
+    """The part of a `Surface` that other modules of its domain answer."""
+
+    draw: ClassVar[str]
+    """The module with `level_drawing`, `level_text`, `view_text`, `sign`, `legend` and `page_symbols`."""
+    solver: ClassVar[str]
+    """The module with `solve_many`."""
+
+    def drawing(self, level: Level, strip: bool | None = None) -> Any:
+        return find(self.draw).level_drawing(level, strip=strip)
+
+    def sign(self, prop: int) -> Any:
+        return find(self.draw).sign(prop)
+
+    def legend(self) -> Sequence[tuple[Any, str]]:
+        return find(self.draw).legend()
+
+    def symbols(self) -> Sequence[Any]:
+        return find(self.draw).page_symbols()
+
+    def terminal(self, level: Level) -> Any:
+        return find(self.draw).level_text(level)
+
+    def terminal_view(self, view: np.ndarray) -> Any:
+        return find(self.draw).view_text(view)
+
+    def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Any]:
+        return find(self.solver).solve_many(problems, **options)
+
+
+def place_name(argument: int) -> str:
+    """A cell in words, from what an edit left in the lineage."""
+    return "{},{}".format(*unpack_pair(argument))
