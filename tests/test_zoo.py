@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from atlas.runs.run import resume as resume_run
 from atlas.runs.store import to_arrays
 from atlas.runs.zoo import CARD, read_card
 from atlas.settings import changed, dump
+from atlas.training import Trainer
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]
@@ -296,34 +298,42 @@ def test_only_what_was_evaluated_is_added(made: Path, here: Path, capsys: pytest
 # Weights to begin with
 
 
+CONFIG = atlas.configure("tiny", {"run.seed": 5, "run.total_steps": 128, "student.ppo.average": 0.9})
+
+
 @pytest.fixture(scope="module")
-def begun(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trainer() -> Trainer:
+    """Compiled once for all runs."""
+    return build(CONFIG)
+
+
+@pytest.fixture(scope="module")
+def begun(made: Path, trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A short run that began with the weights of a policy of the zoo, and keeps an average of its own."""
     folder = tmp_path_factory.mktemp("init")
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("atlas.runs.run.build", lambda *_: trainer)
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
         patch.setattr("atlas.runs.run.obtain", partial(obtain, per_size=4))
         patch.setattr(places, "ZOO", made / "zoo")
-        config = atlas.configure("tiny", {"run.seed": 5, "run.total_steps": 128, "student.ppo.average": 0.9})
-        atlas.train(config, folder / "run", init="zoo:one", quiet=True)
+        atlas.train(CONFIG, folder / "run", init="zoo:one", quiet=True)
         yield folder / "run"
 
 
-def first(run: Path) -> dict[str, np.ndarray]:
+def first(run: Path, trainer: Trainer) -> dict[str, np.ndarray]:
     """The arrays of the first checkpoint."""
-    trainer, checkpoints = build(RunFolder(run).config()), Checkpoints(run / "checkpoints", 3)
+    checkpoints = Checkpoints(run / "checkpoints", 3)
     try:
         return to_arrays(checkpoints.restore(0, trainer.shapes))
     finally:
         checkpoints.close()
 
 
-def as_begun(made: Path, run: Path) -> dict[str, np.ndarray]:
+def as_begun(made: Path, trainer: Trainer) -> dict[str, np.ndarray]:
     """What a run has that begins with the policy's weights: the rest is that of a run with random ones."""
-    config = RunFolder(run).config()
     (kept,) = (made / "zoo" / "one" / "policies").glob("*.npz")
     weights, _ = load_parameters(kept)
-    fresh = to_arrays(build(config).compiled_init(jax.random.key(config.run.seed)))
+    fresh = to_arrays(trainer.compiled_init(jax.random.key(CONFIG.run.seed)))
     return fresh | {f"{of}{name}": array for of in (".params", ".average") for name, array in weights.items()}
 
 
@@ -331,17 +341,20 @@ def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
-def test_a_run_begins_with_the_weights_and_nothing_else(made: Path, begun: Path) -> None:
+def test_a_run_begins_with_the_weights_and_nothing_else(made: Path, begun: Path, trainer: Trainer) -> None:
     """The first policy acts exactly as the one of the zoo does; the optimiser and all else are fresh."""
-    assert same(first(begun), as_begun(made, begun))
+    assert same(first(begun, trainer), as_begun(made, trainer))
     about = load_parameters(begun / "init.npz")[1]
     assert (about["from"], about["steps"]) == ("zoo:one", 64 * LAST)
 
 
-def test_it_goes_on_and_begins_anew_without_the_zoo(made: Path, begun: Path) -> None:
+def test_it_goes_on_and_begins_anew_without_the_zoo(
+    made: Path, begun: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "ZOO", begun / "no-zoo")
     assert atlas.resume(begun, {"run.total_steps": 256}, quiet=True).steps >= 256
     resume_run(begun, Team(), start=Start(scratch=True), quiet=True)
-    assert same(first(begun), as_begun(made, begun))
+    assert same(first(begun, trainer), as_begun(made, trainer))
     other = changed(RunFolder(begun).config(), {"student": {"network": {"head_width": 24}}})
     with pytest.raises(AtlasError, match=r"has another network: student\.network\.head_width is \d+ there and 24 here"):
         resume_run(begun, Team(), wanted=other, start=Start(scratch=True), quiet=True)
