@@ -206,10 +206,16 @@ def add(
 
 
 def _require_track(config: Config, track: Track, shown: int) -> None:
-    pairing = config.pairing
-    if track == "blind" and (pairing.how != "independent" or pairing.solvable):
-        told = f"pairing.how = {pairing.how}" if pairing.how != "independent" else "pairing.solvable = true"
-        raise AtlasError(f"--track blind is not allowed: the run has {told}, so it is informed or coached")
+    pairing, plan = config.pairing, config.plan
+    looked = {
+        f"pairing.how = {pairing.how}": pairing.how != "independent",
+        "pairing.solvable = true": pairing.solvable,
+        "teacher.edits.screen = true": plan.edits is not None and plan.edits.screen,
+        "a score that asks the prover": plan.prove is not None,
+    }
+    told = [words for words, holds in looked.items() if holds]
+    if track == "blind" and told:
+        raise AtlasError(f"--track blind is not allowed: the run has {told[0]}, so it is informed or coached")
     if shown < 0 or (shown and track != "coached"):
         raise AtlasError(f"--shown {shown} is not allowed: a policy to which an expert showed steps is coached")
 
