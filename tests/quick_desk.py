@@ -5,7 +5,7 @@ import sys
 import time
 
 from atlas.errors import AtlasError
-from atlas.studio.worker import main
+from atlas.studio.workers import main
 
 COMMAND = (sys.executable, __file__)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import uvicorn
 
-from atlas.studio.lanes import COMMAND
 from atlas.studio.messages import Studio
 from atlas.studio.server import address, application, bind
+from atlas.studio.workers import COMMAND
 
 TOKEN = "secret-of-the-tests"
 

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reproduce": ("reproduce", "the figures and tables of the paper: train, evaluate, draw"),
     "lineage": ("lineage", "where a problem of a run came from, edit by edit, and what came of it"),
     "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
+    "zoo": ("zoo", "the trained policies that come with ATLAS: list them, or print the card of one"),
     "sample": ("problems", "draw problems or levels, and show or write them"),
     "show": ("problems", "look at a problem, a level or a set"),
     "studio": ("studio", "draw levels, say tasks, prove, play and watch, in a browser"),

@@ -63,6 +63,7 @@ def train(
     domain: DomainLike | None = None,
     edits: Sequence[str | Edit[Problem]] = (),
     callbacks: Sequence[Callback] = (),
+    init: Path | str | None = None,
     overwrite: bool = False,
     devices: int | None = None,
     tensorboard: bool = False,
@@ -74,13 +75,14 @@ def train(
     `teacher`, `score`, `domain`, `edits`: names, settings, or your own as values; `edits` are made beside ours. What is
     passed as a value is named in the run's folder, and `atlas.resume` asks for it. `callbacks` are called with the
     `Moment` (iteration, steps, record, state) after each call of the compiled step; one that returns true ends the run
-    after the next. `folder`: runs/NAME, or the next that is free. `quiet` prints nothing.
+    after the next. `init`: a run or a policy of the zoo (`zoo:laptop`) whose weights it begins with. `folder`:
+    runs/NAME, or the next that is free. `quiet` prints nothing.
     """
     title = config if isinstance(config, str) else "python"
     chosen, given = _with_parts(configure(config) if isinstance(config, str) else config, teacher, score, domain, edits)
     path = unused(Path("runs") / Path(title).stem) if folder is None else Path(folder)
     result = runs.train(
-        path, chosen, Team(), devices, title, overwrite, tensorboard, wandb, quiet, given, callbacks
+        path, chosen, Team(), devices, title, overwrite, tensorboard, wandb, quiet, given, callbacks, init
     )  # fmt: skip
     assert result is not None
     return result

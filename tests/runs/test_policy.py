@@ -58,7 +58,15 @@ def test_a_damaged_checkpoint_is_passed_over(run: Path, capsys: pytest.CaptureFi
     shutil.rmtree(run / "checkpoints" / str(LAST + 1) / "state")
     assert load_policy(run).iteration == LAST
     assert f"{LAST + 1} is damaged" in capsys.readouterr().err
+    shutil.rmtree(run / "checkpoints" / str(LAST))
+    with pytest.raises(AtlasError, match="no usable checkpoint"):
+        load_policy(run)
+
+
+def test_without_checkpoints_the_last_policy_is_played(run: Path) -> None:
     shutil.rmtree(run / "checkpoints")
+    assert load_policy(run).path == run / "policies" / f"{LAST:09d}.npz"
+    shutil.rmtree(run / "policies")
     with pytest.raises(AtlasError, match="no usable checkpoint"):
         load_policy(run)
 

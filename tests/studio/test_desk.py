@@ -241,6 +241,14 @@ def test_nothing_outside_of_the_folder_is_read_written_or_listed(desk, root, pat
     assert sorted(root.parent.rglob("*")) == before
 
 
+@pytest.mark.parametrize("path", [".", "inside/..", "inside/../", "./", "inside/", "\0"])
+def test_a_path_that_is_a_folder_is_no_name_for_a_file_beside_it(desk, root, path):
+    before = sorted(root.parent.rglob("*"))
+    with pytest.raises(AtlasError, match=r"not below|no path|zero byte"):
+        desk.answer("save", {**PROBLEM, "path": path})
+    assert sorted(root.parent.rglob("*")) == before
+
+
 def test_a_folder_is_listed_without_what_leads_out_of_it(desk):
     found = {entry["name"]: entry["kind"] for entry in desk.answer("folder", {})["entries"]}
     assert found["inside"] == "folder"
@@ -248,6 +256,7 @@ def test_a_folder_is_listed_without_what_leads_out_of_it(desk):
     runs = desk.answer("folder", {"path": "runs"})
     assert runs["parent"] == "."
     assert {"name": "one", "path": "runs/one", "kind": "run"} in runs["entries"]
+    assert desk.answer("runs", {})["runs"] == ["runs/one"]
 
 
 def test_read_only_refuses_to_save(root):
@@ -283,6 +292,26 @@ def test_a_run_shows_its_curves_what_is_replayed_and_lineages(desk):
     assert desk.answer("picture", {"where": chain[1]["where"], "name": chain[1]["name"]})["png"]
     with pytest.raises(AtlasError, match="is no run"):
         desk.answer("run", {"run": "inside"})
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "-1" + "0" * 400])
+@pytest.mark.parametrize("name", ["steps", "losses/value"])
+def test_numbers_of_a_run_that_are_too_large_are_a_sentence(desk, root, name, number):
+    metrics = root / "runs" / "one" / "metrics.jsonl"
+    before = metrics.read_text()
+    group, _, inner = name.partition("/")
+    wrong = f'"{group}": {{"{inner}": {number}}}' if inner else f'"{group}": {number}'
+    try:
+        metrics.write_text(before + f'{{"iteration": 9, "steps": 9, {wrong}}}\n')
+        with pytest.raises(AtlasError, match=r"runs/one/metrics\.jsonl has a number in it that is too large"):
+            desk.answer("run", {"run": "runs/one"})
+        metrics.write_text(
+            before + '{"iteration": 9, "steps": NaN}\n{"iteration": 9, "steps": 9000, "seconds": Infinity}\n'
+        )
+        told = json.loads(json.dumps(desk.answer("run", {"run": "runs/one"}), allow_nan=False))
+        assert (told["steps"], told["seconds"]) == (9000, None)
+    finally:
+        metrics.write_text(before)
 
 
 def test_it_works_in_letterworld(tmp_path):

@@ -1,18 +1,22 @@
 """The server and its lanes, in front of a desk that does as it is told."""
 
 import asyncio
+import http.client
 import json
+import os
 import socket
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import quick_desk
 from atlas.cli import main
 from atlas.errors import AtlasError
-from atlas.studio import lanes, messages
-from atlas.studio.lanes import Lanes
+from atlas.studio import messages, server, workers
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Message, Studio
 from atlas.studio.server import address, bind
+from atlas.studio.workers import Lanes
 from studios import TOKEN, serving
 
 
@@ -47,7 +51,7 @@ def test_the_page_comes_with_what_it_needs_and_allows_no_other_source(client):
     assert page.headers["referrer-policy"] == "no-referrer"
     for name in ("studio.js", "studio.css", "ask.js", "icon.svg"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 200
-    for name in ("index.html", "..%2fserver.py", "desk.py", "%2e%2e/worker.py"):
+    for name in ("index.html", "..%2fserver.py", "desk.py", "%2e%2e/workers.py"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 404
 
 
@@ -100,10 +104,84 @@ def test_unknown_messages_and_methods_are_refused(client):
     assert client.ask("cancel", {"message": "nothing"}).status_code == 422
 
 
+PLACES = (TOKEN, "wrong", "do", "level", "save", "cancel", "picture", "live", "studio.js", "index.html", "gate.js")
+ODDITIES = (
+    "",
+    ".",
+    "..",
+    "%2e%2e",
+    "%00",
+    "%ff",
+    "?",
+    "#",
+    "//",
+    "\\",
+    "a" * 3000,
+    "live?run=.",
+    "picture?where=\u00fc",
+)
+SEGMENTS = st.sampled_from(PLACES) | st.sampled_from(ODDITIES)
+METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "\u00e4", ""])
+HEADERS = st.dictionaries(
+    st.sampled_from(["origin", "host", "content-length", "transfer-encoding", "x-page", "sec-fetch-site", "upgrade"]),
+    st.sampled_from(["", "0", "-1", "9" * 40, "chunked", "websocket", "null", "cross-site", "evil.example", "\u00ff"]),
+    max_size=3,
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inside: st.lists(inside) | st.dictionaries(st.text(max_size=9), inside),
+    max_leaves=8,
+)
+BODIES = st.binary(max_size=60) | VALUES.map(lambda value: json.dumps(value).encode())
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(METHODS, st.lists(SEGMENTS, max_size=5), HEADERS, BODIES, st.booleans())
+def test_whatever_is_sent_the_server_refuses_or_answers_and_goes_on(client, method, segments, headers, body, honest):
+    """Anything at all on the wire: never an internal error, never a word to those without the token."""
+    lines = {"host": f"127.0.0.1:{client.port}", "connection": "close"} | headers
+    if honest:
+        lines["content-length"] = str(len(body))
+    head = f"{method} /{'/'.join(segments)} HTTP/1.1\r\n" + "".join(f"{k}: {v}\r\n" for k, v in lines.items()) + "\r\n"
+    with socket.create_connection(("127.0.0.1", client.port), timeout=20) as wire:
+        wire.sendall(head.encode("latin-1", errors="replace") + body)
+        wire.shutdown(socket.SHUT_WR)
+        answer = b""
+        while part := wire.recv(65_536):
+            answer += part
+    if answer:
+        status = int(answer.split()[1])
+        assert 200 <= status < 500, answer[:300]
+        if TOKEN not in segments:
+            assert TOKEN.encode() not in answer
+            assert b'"message"' not in answer
+    assert client.ask("level", {"a": 1}).json()["a"] == 1
+
+
 def test_read_only_writes_nothing(tmp_path):
     with serving(Studio(str(tmp_path), read_only=True), quick_desk.COMMAND) as client:
         assert "read-only" in client.ask("save", {}).json()["error"]["sentence"]
         assert client.ask("level", {}).status_code == 200
+
+
+def test_a_page_is_told_of_a_run_at_once_and_when_it_writes(client, tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(server, "BEAT", 0.05)
+    run = tmp_path_factory.mktemp("run")
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+    connection.request("GET", f"/{TOKEN}/live?run={run}")
+    events = connection.getresponse()
+
+    def told():
+        lines = [events.readline().decode() for _ in range(3)]
+        assert lines[0] == "event: changed\n"
+        return json.loads(lines[1].removeprefix("data: "))
+
+    assert told()["run"] == str(run)
+    for when in (1_000, 2_000):
+        (run / "metrics.jsonl").write_text("{}\n")
+        os.utime(run / "metrics.jsonl", (when, when))
+        assert told()["message"] == "run"
+    connection.close()
 
 
 # Lanes
@@ -162,9 +240,9 @@ def test_a_newer_question_cancels_an_older_one_of_the_same_page_only(tmp_path):
 
 
 def test_what_cannot_be_interrupted_is_ended_and_what_takes_too_long_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(lanes, "GRACE", 0.3)
+    monkeypatch.setattr(workers, "GRACE", 0.3)
     quick = dict(MESSAGES, level=Message("desk", 0.5))
-    monkeypatch.setattr(lanes, "MESSAGES", quick)
+    monkeypatch.setattr(workers, "MESSAGES", quick)
 
     async def scenario(made):
         first = await made.ask("verdict", {}, "a")
@@ -194,7 +272,7 @@ def test_a_lane_that_is_busy_does_not_keep_the_other_waiting(tmp_path):
 
 
 def test_a_flood_of_messages_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(lanes, "MOST_WAITING", 5)
+    monkeypatch.setattr(workers, "MOST_WAITING", 5)
 
     async def scenario(made):
         found = await asyncio.gather(*(made.ask("level", {"n": n}) for n in range(40)))

@@ -351,7 +351,8 @@ class WatchArgs:
     """
 
     run: tyro.conf.Positional[Path]
-    """A run folder, one of its checkpoints (RUN/checkpoints/123) or policies (RUN/policies/000000123.npz)."""
+    """A run folder, one of its checkpoints (RUN/checkpoints/123) or policies (RUN/policies/000000123.npz), or a policy
+    that comes with ATLAS (zoo:NAME; `atlas zoo` lists them)."""
     problem: tyro.conf.Positional[str | None] = None
     """A problem or a set: any file that ATLAS reads, SET:NAME, or the name of a set or hand-designed problem. If not
     given, one of the run's own held-out problems, another for each seed."""
@@ -426,12 +427,14 @@ def watch_command(argv: list[str]) -> int:
 
 def _held_out(run: Path, seed: int) -> "NamedProblem":
     """One of the problems that a run is examined on."""
+    from atlas.runs.folder import called
     from atlas.runs.problem_files import load
 
     path = run / "held_out.npz"
     if not path.exists():
+        name = called(run)
         raise AtlasError(
-            f"{run} keeps no held-out problems: name the problem to watch, e.g. `atlas watch {run} myopic`"
+            f"{name} keeps no held-out problems: name the problem to watch, e.g. `atlas watch {name} myopic`"
         )
     problems = load(path)
     return problems[seed % len(problems)]

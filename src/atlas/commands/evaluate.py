@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from atlas.commands.inputs import DOMAIN
-from atlas.commands.outputs import require_file, require_positive, require_workers
+from atlas.commands.outputs import require_file, require_folder, require_positive, require_workers
 from atlas.errors import AtlasError, nearest
+from atlas.runs.folder import is_in_zoo
 from atlas.settings import require_seed
 
 # `atlas eval`: how good policies are on a set of problems, and where they fail.
@@ -30,12 +31,14 @@ class EvalArgs:
     """Play every problem of a set several times with one or more trained policies, without learning.
 
     Prints solve rates with 95 % intervals: by problem, by tag, over all (mean, median, interquartile mean) and on the
-    worst problems (CVaR). Every run keeps its result in RUN/evaluations. Sizes come from the set: policies play
+    worst problems (CVaR). Every run keeps its result in RUN/evaluations; that of a policy of the zoo goes to --out, or
+    to evaluations/zoo-NAME in the current folder. Sizes come from the set: policies play
     problems larger than any they were trained on.
     """
 
     policies: tyro.conf.Positional[tuple[Path, ...]]
-    """Run folders, checkpoints (RUN/checkpoints/123) or kept policies (RUN/policies/….npz)."""
+    """Run folders, checkpoints (RUN/checkpoints/123), kept policies (RUN/policies/….npz), or policies that come with
+    ATLAS (zoo:NAME; `atlas zoo` lists them)."""
     problems: str | None = None
     """The set: hand, cvar-sequential, cvar-dag, cvar-paper-dag, validation, dev, babyai, in LetterWorld
     letters-sequences, letters-reach-avoid, letters-parity, any file or folder that ATLAS reads, or SET:NAME. If not
@@ -71,15 +74,19 @@ def eval_command(argv: list[str]) -> int:
     require_seed(args.seed)
     require_positive(attempts=args.attempts, step_limit=args.step_limit)
     require_file(args.out, ".json")
-    from atlas.runs.checkpoints import load_policy, policies_over_time
+    from atlas.evaluation.results import results_folder
+    from atlas.runs.checkpoints import load_policy, policies_over_time, run_of
     from atlas.runs.store import remember_compiled
 
+    for path in args.policies:
+        if is_in_zoo(path) and args.out is None:
+            require_folder(results_folder(path))
     remember_compiled()
     if args.over_time:
         kept = {path: policies_over_time(path) for path in args.policies}
         for path, files in kept.items():
             if not files:
-                raise AtlasError(f"{path} has kept no policies: there is nothing in {path / 'policies'}")
+                raise AtlasError(f"{path} has kept no policies: there is nothing in {run_of(path) / 'policies'}")
         _evaluate_over_time(args, kept)
     else:
         _evaluate(args, [load_policy(path, args.which) for path in args.policies])
@@ -88,19 +95,21 @@ def eval_command(argv: list[str]) -> int:
 
 def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
     from atlas.evaluation.results import evaluation, evaluation_file, print_evaluation, write_evaluation
+    from atlas.runs.folder import called
 
     chosen, terms, evaluator = _prepare(args, policies, ATTEMPTS)
-    results = [(policy, _attempts(evaluator, policy, str(policy.run))) for policy in policies]
+    results = [(policy, _attempts(evaluator, policy, called(policy.run))) for policy in policies]
     plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
-    given = zip(policies, args.policies, strict=True)
-    files = [evaluation_file(policy, chosen.name, path, args.greedy) for policy, path in given]
-    for file, pair in zip(files, results, strict=True):
-        content = evaluation(chosen, plans, terms, [pair])
-        write_evaluation(file, content)
+    files = []
+    for (policy, attempts), path in zip(results, args.policies, strict=True):
+        content = evaluation(chosen, plans, terms, [(policy, attempts)])
+        if not _goes_out(args, path):
+            files.append(evaluation_file(policy, chosen.name, path, args.greedy))
+            write_evaluation(files[-1], content)
     if len(results) > 1:
         content = evaluation(chosen, plans, terms, results)
     if _write_json(args, content):
-        print_evaluation(content, args.all, files)
+        print_evaluation(content, args.all, files or [path for path in (args.out,) if path])
 
 
 def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
@@ -116,11 +125,17 @@ def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
         words = f"{path}, {{}} of {len(policies)}"
         pairs = [(p, _attempts(evaluator, p, words.format(n))) for n, p in enumerate(policies, start=1)]
         curve = over_time(chosen, terms, run_of(path), pairs)
-        write_evaluation(over_time_file(run_of(path), chosen.name, args.greedy), curve)
+        if not _goes_out(args, path):
+            write_evaluation(over_time_file(path, chosen.name, args.greedy), curve)
         curves.append(curve)
     if _write_json(args, curves[0] if len(curves) == 1 else {"runs": curves}):
         for curve in curves:
             print_curve(curve)
+
+
+def _goes_out(args: EvalArgs, path: Path) -> bool:
+    """Whether a result goes to --out alone: that of a policy of the zoo, which has no run to keep it."""
+    return args.out is not None and is_in_zoo(path)
 
 
 def _prepare(args: EvalArgs, policies: "list[Policy]", attempts: int) -> "tuple[ProblemSet, Terms, Evaluator]":
@@ -190,7 +205,7 @@ class CompareArgs:
     """
 
     one: tyro.conf.Positional[Path]
-    """A run folder, or a file that `atlas eval` wrote."""
+    """A run folder, a policy of the zoo (zoo:NAME), or a file that `atlas eval` wrote."""
     other: tyro.conf.Positional[Path]
     """The same for the policy that it is compared with."""
     problems: str | None = None

@@ -25,7 +25,7 @@ class StudioArgs:
     domain: Annotated[str | None, DOMAIN] = None
     """The world to begin in, if no file or set is given."""
     policy: str | None = None
-    """A policy to watch: a run folder, one of its checkpoints or policies."""
+    """A policy to watch: a run folder, one of its checkpoints or policies, or zoo:NAME."""
     host: str = "127.0.0.1"
     """The address to listen on. With another one than this, everybody who can reach it and knows the token can use
     it."""
@@ -49,13 +49,14 @@ def studio_command(argv: list[str]) -> int:
     extra("uvicorn", "the studio", "studio")
     extra("starlette", "the studio", "studio")
     from atlas.domains import known_domain
+    from atlas.runs.folder import located
     from atlas.studio.messages import Studio
     from atlas.studio.server import bind, serve
 
     if args.file is not None and args.domain is not None:
         raise AtlasError(f"--domain is for a studio without a file: {args.file} says itself of which domain it is")
     root, given = _folder(args.file)
-    if args.policy is not None and not args.policy.startswith("zoo:") and not Path(args.policy).exists():
+    if args.policy is not None and not located(args.policy).exists():
         raise AtlasError(f"{args.policy} does not exist: a run folder, a checkpoint or a policy (npz) is needed")
     policy = args.policy
     if policy is not None and not policy.startswith("zoo:"):

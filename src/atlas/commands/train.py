@@ -34,6 +34,9 @@ class TrainArgs:
     """A preset (`atlas presets` lists them) or a config file (.yaml)."""
     folder: Path | None = None
     """Where the run is kept; by default runs/PRESET, or runs/PRESET-2 and so on if there is a run already."""
+    init: Annotated[str | None, tyro.conf.arg(metavar="RUN")] = None
+    """Begin with the weights of a policy, and nothing else of it: zoo:NAME (`atlas zoo` lists them), a run folder, a
+    checkpoint or a kept policy (.npz). Its network and domain must be the same."""
     overwrite: bool = False
     """Replace a run that is already there."""
     tensorboard: bool = False
@@ -59,7 +62,7 @@ def train_command(argv: list[str]) -> int:
         folder = args.folder or default_folder(args)
         result = train(
             folder, args.config, team, args.hosts.devices, args.preset, args.overwrite, args.tensorboard, args.wandb,
-            quiet=args.json,
+            quiet=args.json, init=args.init,
         )  # fmt: skip
     return report(result, args.json)
 
@@ -167,7 +170,8 @@ def report(result: Any, as_json: bool) -> int:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("held-out problems solved")
-    table.add_column("untrained", justify="right")
+    begun = RunFolder(result.folder).init_file.exists()
+    table.add_column("at first" if begun else "untrained", justify="right")
     table.add_column("now", justify="right")
     before, now = result.before.told(), result.after.told()
     rows = [(words, before[words], now[words]) for words in before] if len(before) > 1 else []

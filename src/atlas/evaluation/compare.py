@@ -16,9 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from atlas.errors import AtlasError, listed
-from atlas.evaluation.results import AGGREGATES, FOLDER, GREEDY, read_evaluation
+from atlas.evaluation.results import AGGREGATES, GREEDY, read_evaluation, results_of
 from atlas.evaluation.statistics import RESAMPLES, STATISTICS, Estimate, Statistic, interval, wilson
-from atlas.runs.folder import find
+from atlas.runs.folder import find, located
 
 Plain = dict[str, Any]
 MOST_CHANGED: Final = 10
@@ -30,14 +30,16 @@ USUAL: Final = "hand"
 def find_evaluations(paths: Sequence[Path], name: str | None) -> list[Plain]:
     """The evaluations that are meant: files, or of run folders those on one set that all of them have."""
     for path in paths:
-        if not path.exists():
+        if not located(path).exists():
             raise AtlasError(f"{path} does not exist")
-    runs = [find(path).path for path in paths if path.is_dir()]
+    runs = [path for path in paths if located(path).is_dir()]
+    for run in runs:
+        find(run)
     if name is None and len(runs) == 1:
-        about = next(read_evaluation(path)["set"] for path in paths if not path.is_dir())
+        about = next(read_evaluation(path)["set"] for path in paths if path not in runs)
         name = f"{about.get('name')}{GREEDY * bool(about.get('greedy'))}"
     elif name is None and runs:
-        names = [{file.stem for file in (run / FOLDER).glob("*.json") if _is_whole(file)} for run in runs]
+        names = [{name for name, file in results_of(run).items() if _is_whole(file)} for run in runs]
         for run, found in zip(runs, names, strict=True):
             if not found:
                 raise AtlasError(f"{run} was not evaluated on any set: `atlas eval {run}` does it")
@@ -60,10 +62,10 @@ def _is_whole(file: Path) -> bool:
 
 
 def _file(path: Path, name: str | None) -> Path:
-    if not path.is_dir():
+    if not located(path).is_dir():
         return path
-    file = path / FOLDER / f"{name}.json"
-    if not file.is_file():
+    file = results_of(path).get(str(name))
+    if file is None:
         how = f"{str(name).removesuffix(GREEDY)}{' --greedy' * str(name).endswith(GREEDY)}"
         raise AtlasError(f"{path} was not evaluated on {name}: `atlas eval {path} --problems {how}` does it")
     return file

@@ -33,7 +33,8 @@ from atlas.evaluation.statistics import (
     drawn_again,
     wilson,
 )
-from atlas.runs.checkpoints import Policy
+from atlas.runs.checkpoints import Policy, run_of
+from atlas.runs.folder import called, is_in_zoo
 from atlas.runs.screen import Screen
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name
@@ -118,8 +119,8 @@ def _of_run(policy: Policy, attempts: Attempts, about: list[Plain], tasks: Seque
     ranked = solved[~attempts.trivial]
     curve = cvar(ranked) if _has_cvar(ranked) else ()
     return {
-        "run": str(policy.run),
-        "path": str(policy.path),
+        "run": called(policy.run),
+        "path": policy.name,
         "iteration": policy.iteration,
         "steps": policy.steps,
         "seconds": policy.seconds,
@@ -227,20 +228,31 @@ def over_time(chosen: ProblemSet, terms: Terms, run: Path, results: Sequence[tup
         for rates in [attempts.solved.mean(1)]
     ]
     names = [problem.name for problem in chosen.problems]
-    return {"set": describe_set(chosen, terms), "run": str(run), "problems": names, "points": points}
+    return {"set": describe_set(chosen, terms), "run": called(run), "problems": names, "points": points}
+
+
+def results_folder(given: Path) -> Path:
+    """Where the results of a policy go: to its run, or below the current folder if it is one of the zoo."""
+    return Path(FOLDER) / str(given).replace(":", "-") if is_in_zoo(given) else run_of(given) / FOLDER
+
+
+def results_of(given: Path) -> dict[str, Path]:
+    """The files of results that there are of a run or a policy of the zoo, by the set's name."""
+    folders = (run_of(given) / FOLDER, results_folder(given))
+    return {file.stem: file for folder in folders for file in sorted(folder.glob("*.json"))}
 
 
 def evaluation_file(policy: Policy, name: str, given: Path, greedy: bool = False) -> Path:
     """Where a result goes. That of a certain checkpoint, given by its path, is not what the run came to: it is kept
     apart, and so are greedy attempts."""
-    folder = policy.run / FOLDER
+    folder = results_folder(given)
     folder = folder / f"at-{policy.iteration:09d}" if policy.path == given else folder
     return folder / f"{name}{GREEDY * greedy}.json"
 
 
-def over_time_file(run: Path, name: str, greedy: bool = False) -> Path:
+def over_time_file(given: Path, name: str, greedy: bool = False) -> Path:
     """Where a curve goes."""
-    return run / FOLDER / f"{name}{GREEDY * greedy}{OVER_TIME}.json"
+    return results_folder(given) / f"{name}{GREEDY * greedy}{OVER_TIME}.json"
 
 
 def write_evaluation(path: Path, content: Plain) -> None:

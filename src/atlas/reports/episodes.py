@@ -14,6 +14,7 @@ from atlas.evaluation.sets import find_set
 from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
 from atlas.runs.checkpoints import load_policy
+from atlas.runs.folder import find
 from atlas.runs.problem_files import load
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
@@ -113,7 +114,7 @@ def _play(player: Trained, problems: dict[str, NamedProblem], row: Plain, limit:
 
 
 def _held_out(run: Run, count: int, notes: list[str]) -> str:
-    path = run.path / "held_out.npz"
+    path = find(run.path).held_out_file
     if not path.exists():
         return ""
     try:

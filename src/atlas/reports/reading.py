@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from atlas.config import Config
 from atlas.errors import AtlasError
-from atlas.evaluation.results import FOLDER, OVER_TIME, read_evaluation
+from atlas.evaluation.results import OVER_TIME, read_evaluation, results_of
 from atlas.presets import presets
 from atlas.runs.folder import find
 from atlas.runs.metrics import read
@@ -69,7 +69,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 def _read_run(path: Path, name: str) -> Run:
     folder = find(path)
     notes: list[str] = []
-    told = _read_evaluations(path / FOLDER, notes)
+    told = _read_evaluations(results_of(path), notes)
     return Run(
         path=path,
         name=name,
@@ -86,12 +86,12 @@ def _read_run(path: Path, name: str) -> Run:
     )
 
 
-def _read_evaluations(folder: Path, notes: list[str]) -> dict[str, Plain]:
-    """By the name of the file; what cannot be read is noted."""
+def _read_evaluations(files: dict[str, Path], notes: list[str]) -> dict[str, Plain]:
+    """By the name of the set; what cannot be read is noted."""
     found = {}
-    for file in sorted(folder.glob("*.json")):
+    for name, file in files.items():
         try:
-            found[file.stem] = read_evaluation(file)
+            found[name] = read_evaluation(file)
         except AtlasError as error:
             notes.append(str(error))
     return found

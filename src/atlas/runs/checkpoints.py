@@ -28,10 +28,11 @@ from atlas import environment
 from atlas.build import parts
 from atlas.config import Config
 from atlas.domains import name_for
-from atlas.errors import AtlasError
+from atlas.errors import AtlasError, listed
 from atlas.runs import store
-from atlas.runs.folder import RunFolder, find
+from atlas.runs.folder import RunFolder, called, find, located
 from atlas.runs.store import Arrays, blank_arrays, from_arrays, sync, to_arrays
+from atlas.settings import differences, show
 from atlas.struct import Struct
 from atlas.student.network import Observation, Params, Student, sample_action
 from atlas.types import Problem
@@ -209,8 +210,9 @@ def _fitted(where: Path, arrays: Arrays, like: Tree) -> Tree:
         if found is None or wanted is None or _kind(found) != _kind(wanted):
             told = ["not there" if x is None else f"{x.dtype}{list(x.shape)}" for x in (found, wanted)]
             raise OtherConfigError(
-                f"{where} was made by another config: {name.lstrip('.')} is {told[0]}, and {told[1]} with these "
-                "settings (or by another version of ATLAS: then its policies can be played, and training starts anew)"
+                f"{called(where)} was made by another config: {name.lstrip('.')} is {told[0]}, and {told[1]} with "
+                "these settings (or by another version of ATLAS: then its policies can be played, and training starts "
+                "anew)"
             )
     return from_arrays({name: array.reshape(expected[name].shape) for name, array in arrays.items()}, like)
 
@@ -280,12 +282,22 @@ class Policy:
         """The folder of its run."""
         return run_of(self.path)
 
+    @property
+    def name(self) -> str:
+        """What people call it: where it came from, or `zoo:NAME`."""
+        return called(self.path)
+
     def require_domain(self, problems: Iterable[Problem]) -> None:
         """Fail with a sentence if one of the problems is of another domain than those it was trained on."""
         for problem in problems:
             if (name := name_for(problem)) != (own := self.config.domain.name):
-                called = f"'{called}'" if (called := getattr(problem, "name", "")) else "a problem"
-                raise AtlasError(f"{self.path} is a policy of the domain {own}, and {called} is of the domain {name}")
+                what = f"'{what}'" if (what := getattr(problem, "name", "")) else "a problem"
+                raise AtlasError(f"{self.name} is a policy of the domain {own}, and {what} is of the domain {name}")
+
+    def require_fit(self, config: Config) -> None:
+        """Fail with a sentence unless a run with these settings can begin with its weights."""
+        require_same_network(self.name, self.config, config)
+        _fitted(self.path, to_arrays(self.params), jax.eval_shape(parts(config).student.init, jax.random.key(0)))
 
     def act(
         self,
@@ -303,7 +315,7 @@ class Policy:
         cells = self.student.cells
         if observation.view.shape[-2:] != (cells.rows, cells.cols):
             raise AtlasError(
-                f"{self.path} is a policy of the domain {self.config.domain.name} and sees {cells.rows} x {cells.cols} "
+                f"{self.name} is a policy of the domain {self.config.domain.name} and sees {cells.rows} x {cells.cols} "
                 f"cells: a view of {' x '.join(map(str, observation.view.shape))} is of another domain"
             )
         return self._act(observation, memory, key)
@@ -333,11 +345,12 @@ class Policy:
 
 
 def load_policy(path: Path | str, which: Literal["last", "best"] = "last") -> Policy:
-    """The policy of a run folder (`which` of its checkpoints), of one checkpoint, or of a `policies/*.npz`.
+    """The policy of a run folder (`which` of its checkpoints), of one checkpoint, of a `policies/*.npz`, or one that
+    comes with ATLAS (`zoo:quick`).
 
-    Damaged checkpoints of a run are passed over with a sentence.
+    Damaged checkpoints of a run are passed over with a sentence. Of a run without checkpoints it is the last policy.
     """
-    path = Path(path)
+    path = located(path)
     if not path.exists():
         raise AtlasError(f"{path} does not exist: a run folder, a checkpoint or a policy (npz) is needed")
     folder = RunFolder(run_of(path))
@@ -360,7 +373,22 @@ def load_policy(path: Path | str, which: Literal["last", "best"] = "last") -> Po
             raise
         except CheckpointError as error:
             print(f"atlas: {error}; taking another", file=sys.stderr)
+    if not found and (kept := policies_over_time(folder.path)):
+        return _policy(kept[-1], config, *load_parameters(kept[-1]))
     raise AtlasError(f"{folder.path} holds no usable checkpoint: nothing to play with yet")
+
+
+def require_same_network(name: str, there: Config, here: Config) -> None:
+    """Fail with a sentence unless networks of both settings can have the same weights."""
+    domains = there.domain.name, here.domain.name
+    if domains[0] != domains[1]:
+        raise AtlasError(f"{name} is of the domain {domains[0]}, and the new run of the domain {domains[1]}")
+    found = differences(there.student.network, here.student.network)
+    told = [
+        f"student.network.{key} is {show(own)} there and {show(wanted)} here" for key, (own, wanted) in found.items()
+    ]
+    if told:
+        raise AtlasError(f"{name} has another network: {listed(told, 'and')}")
 
 
 def policies_over_time(run: Path | str) -> list[Path]:
@@ -369,7 +397,8 @@ def policies_over_time(run: Path | str) -> list[Path]:
 
 
 def run_of(path: Path) -> Path:
-    """The run folder that a checkpoint, a file of parameters, or a run folder itself belongs to."""
+    """The run folder that a checkpoint, a file of parameters, a run folder itself or `zoo:NAME` belongs to."""
+    path = located(path)
     if path.suffix == ".npz" or _is_checkpoint(path):
         return path.parent.parent
     return path.parent if path.name == "checkpoints" else path
@@ -400,6 +429,11 @@ def _policy(path: Path, config: Config, arrays: Arrays, about: dict[str, Any]) -
     )
 
 
+def fitted_parameters(path: Path, like: Tree) -> Tree:
+    """The parameters of a file as a tree; fails with a sentence if they are of another network."""
+    return _fitted(path, load_parameters(path)[0], like)
+
+
 def save_parameters(path: Path | str, params: Any, about: dict[str, Any]) -> None:
     """Write parameters alone, with a description: at least iteration, steps and seconds."""
     arrays = to_arrays(params)
@@ -407,6 +441,8 @@ def save_parameters(path: Path | str, params: Any, about: dict[str, Any]) -> Non
 
 
 def load_parameters(path: Path | str) -> tuple[Arrays, dict[str, Any]]:
-    """What `save_parameters` wrote: arrays by name, and the description."""
+    """What `save_parameters` wrote: arrays by name, and the description. What was rounded to half precision is widened
+    again."""
     about, arrays = store.read(path, store.PARAMETERS)
-    return arrays, about
+    wide = {name: array.astype(np.float32) for name, array in arrays.items() if array.dtype == np.float16}
+    return arrays | wide, about

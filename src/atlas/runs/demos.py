@@ -31,7 +31,7 @@ from atlas.evaluation.sets import fingerprint, named_sets, one_by_one, open_set
 from atlas.presets import config_of, presets
 from atlas.problems import stack
 from atlas.proofs import Transitions, accepted_after, transitions
-from atlas.runs.folder import RunFolder
+from atlas.runs.folder import RunFolder, located
 from atlas.runs.store import (
     DEMONSTRATIONS,
     Arrays,
@@ -157,7 +157,7 @@ def order(
     common = {"budget": budget, "polish": polish, "piece": PIECE, "atlas": version("atlas-ued")}
     if words in presets() and words not in named_sets() and not Path(words).exists():
         return _drawn(words, config_of(words), n, seed, common)
-    if (run := RunFolder(Path(words))).is_run():
+    if (run := RunFolder(located(words))).is_run():
         return _drawn(words, run.config(), n, seed, common)
     if words not in named_sets() and not Path(words).exists() and ":" not in words:
         known = [*named_sets(), *presets()]

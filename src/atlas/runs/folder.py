@@ -26,6 +26,11 @@ from atlas.words import command
 
 LOCK: Final = "lock"
 
+ZOO: Final = Path(__file__).parents[1] / "zoo"
+"""The policies that come with ATLAS: small run folders inside the package, which may not be written to."""
+IN_ZOO: Final = "zoo:"
+"""What their names begin with."""
+
 SNAPSHOTS: Final = {"snapshots": ".npz", "policies": ".npz", "gallery": ".png"}
 """The folders that snapshots write to, and the suffixes of their files: problems, parameters, pictures."""
 
@@ -68,6 +73,11 @@ class RunFolder:
     @property
     def summary_file(self) -> Path:
         return self.path / "summary.json"
+
+    @property
+    def init_file(self) -> Path:
+        """The weights that it began with, if it was given any."""
+        return self.path / "init.npz"
 
     @property
     def sinks_file(self) -> Path:
@@ -302,14 +312,45 @@ def unused(path: Path) -> Path:
     return next(candidate for candidate in itertools.chain([path], others) if free(candidate))
 
 
+def zoo_names() -> list[str]:
+    """The policies that come with ATLAS."""
+    return sorted(path.name for path in ZOO.glob("[!.]*") if RunFolder(path).is_run())
+
+
+def is_in_zoo(given: Path | str) -> bool:
+    """Whether a policy is named as one of the zoo: `zoo:quick`."""
+    return str(given).startswith(IN_ZOO)
+
+
+def located(given: Path | str) -> Path:
+    """Where a run, a checkpoint or a policy lies: `zoo:NAME` inside the package, all else where the path says."""
+    if not is_in_zoo(given):
+        return Path(given)
+    name, known = str(given).removeprefix(IN_ZOO), zoo_names()
+    if name not in known:
+        there = f"there are {listed(known, 'and')}" if known else "there are none in this installation"
+        raise RunError(f"'{name}' is no policy of the zoo; {there}")
+    return ZOO / name
+
+
+def called(path: Path) -> str:
+    """What people call a run or something in it: `zoo:NAME`, or its path."""
+    inside = path.absolute()
+    return f"{IN_ZOO}{inside.relative_to(ZOO).as_posix()}" if ZOO in inside.parents else str(path)
+
+
 def reopen(path: Path) -> tuple[RunFolder, Lock]:
     """The folder of a run to go on with."""
+    if is_in_zoo(path):
+        located(path)
+        again = command("train", "PRESET", "--init", path)
+        raise RunError(f"{path} is a policy without a run to go on with: `{again}` begins one with its weights")
     return find(path), Lock(path)
 
 
 def find(path: Path) -> RunFolder:
-    """A folder that holds a run, to read from."""
-    folder = RunFolder(path)
+    """A folder that holds a run, to read from; by path or as `zoo:NAME`."""
+    folder = RunFolder(located(path))
     if not folder.is_run():
         siblings = [str(p) for p in path.parent.glob("*") if RunFolder(p).is_run()] if path.parent.is_dir() else []
         hint = nearest(str(path), siblings) or (f"; there are {', '.join(sorted(siblings)[:5])}" if siblings else "")
@@ -320,7 +361,7 @@ def find(path: Path) -> RunFolder:
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
     "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "",
-    "given.json": "", "held_out.npz": "",
+    "given.json": "", "held_out.npz": "", "init.npz": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",

@@ -23,7 +23,16 @@ from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, Pulse, Visit, compile_step, fit, is_over
-from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
+from atlas.runs.checkpoints import (
+    RATE,
+    CheckpointError,
+    Checkpoints,
+    OtherConfigError,
+    fitted_parameters,
+    load_policy,
+    require_same_network,
+    save_parameters,
+)
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
@@ -89,10 +98,12 @@ def train(
     quiet: bool = False,
     given: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[Callback] = (),
+    init: Path | str | None = None,
 ) -> Result | None:
     """Train a new run in a folder. Host 0 has the result; the others take part and return None.
 
     `given`: what the settings name that was passed by value (`RunFolder.note_given`). Callbacks are called on host 0.
+    `init`: a policy whose weights it begins with; they are kept in its folder.
     """
     layout = _layout(devices, config)
     config.require_even(layout.shards)
@@ -106,8 +117,15 @@ def train(
         follow(config, layout, team)
         return None
     sinks = Sinks().with_more(tensorboard, wandb)
+    policy = None if init is None else load_policy(init)
+    if policy is not None:
+        policy.require_fit(config)
     folder, lock = create(path, config, overwrite)
     try:
+        if policy is not None:
+            about = {"iteration": policy.iteration, "steps": policy.steps, "seconds": policy.seconds}
+            save_parameters(folder.init_file, policy.params, {"from": str(init), **about})
+            title += f", with the weights of {init}"
         if not quiet:
             where = "" if layout.shards == 1 else f" on {layout.shards} devices"
             print(f"{title}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
@@ -162,6 +180,8 @@ FIXED: Final = ("run.seed", "run.num_envs", "run.rollout", "teacher.num_eval")
 
 def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None:
     """Whether a run may go on with these settings."""
+    if start.scratch and folder.init_file.exists():
+        require_same_network(f"{folder.path} began with weights that it cannot use now: it", folder.config(), config)
     changed = [] if start.scratch else list(differences(folder.config(), config))
     again = command("resume", folder.path)
     for key in changed:
@@ -371,6 +391,8 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
     else:
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         layout.gather(state)
+        if begun["init"]:
+            state = trainer.place(_broadcast(None, trainer.shapes, team))
     steps = config.env_steps(int(state.iterations), int(state.trained))
     hooks = _timetable(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
@@ -398,13 +420,21 @@ def _begin(
     if not steps and start.iteration is None:
         if not start.scratch:
             _change(folder, config, start)
-        team.all_gather({"resumed": False, "seconds": 0.0})
+        init = folder.init_file.exists()
+        team.all_gather({"resumed": False, "seconds": 0.0, "init": init})
         state = trainer.compiled_init(jax.random.key(config.run.seed))
         whole = trainer.layout.gather(state)
+        if init:
+            params, average = (  # two copies: the training step reuses the memory of both
+                None if one is None else fitted_parameters(folder.init_file, one)
+                for one in (whole.params, whole.average)
+            )
+            whole = whole.replace(params=params, average=average)
+            state = trainer.place(_broadcast(whole, trainer.shapes, team))
         before = exam.rates(whole.policy, 0)
         if not quiet:
             words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
-            print(f"untrained, held out: {words}", flush=True)
+            print(f"{'at first' if init else 'untrained'}, held out: {words}", flush=True)
         # From here on there is a checkpoint: a run without one has lost it.
         checkpoints.save(0, whole, _about(0.0, 0, before))
         checkpoints.finish()

@@ -29,6 +29,7 @@ from atlas.domains import (
 )
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
 from atlas.programs import Program
+from atlas.runs.checkpoints import load_policy, run_of
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
@@ -91,6 +92,8 @@ class Desk:
         """The domains, the problem to begin with, and what can be opened."""
         document, where = self._first()
         problem = _problem(Body(document))
+        if self.studio.policy is not None and self.studio.policy.startswith("zoo:"):
+            load_policy(self.studio.policy)  # one that is not there is told now, not when it is watched
         return {
             "domains": {name: _domain_facts(name) for name in DOMAINS},
             "problem": document,
@@ -220,9 +223,8 @@ class Desk:
 
     def save(self, body: Body) -> Plain:
         """Write a problem to a file below the folder of the studio."""
-        problem, path = _problem(body), self._below(body.text("path", most=300))
-        if path.suffix not in YAML_SUFFIXES:
-            path = path.with_name(path.name + YAML_SUFFIXES[0])
+        problem, words = _problem(body), body.text("path", most=300)
+        path = self._below(words if words.endswith(YAML_SUFFIXES) else words + YAML_SUFFIXES[0])
         if path.is_dir():
             raise AtlasError(f"{self._told(path)} is a folder")
         if path.exists():
@@ -260,7 +262,7 @@ class Desk:
             raise AtlasError(f"{self._told(path)} is no folder")
         found = []
         for entry in sorted(path.iterdir(), key=lambda e: (e.is_file(), e.name.lower())):
-            if entry.name.startswith(".") or not entry.resolve().is_relative_to(self.root):
+            if entry.name.startswith(".") or not self._is_shown(entry):
                 continue
             is_run = entry.is_dir() and RunFolder(entry).is_run()
             if entry.is_dir() or entry.suffix in SUFFIXES:
@@ -317,7 +319,6 @@ class Desk:
         if self.studio.policy is None:
             return {}
         from atlas.evaluation.results import FOLDER, read_evaluation
-        from atlas.runs.checkpoints import run_of
 
         file = run_of(Path(self.studio.policy)) / FOLDER / f"{Path(where).stem}.json"
         if not file.is_file():
@@ -325,11 +326,15 @@ class Desk:
         rows = read_evaluation(file)["runs"][0]["problems"]
         return {row["name"]: row["rate"] for row in rows}
 
+    def _is_shown(self, path: Path) -> bool:
+        """Whether a path is below the folder of the studio, links that lead out of it excepted, and not hidden."""
+        path = _resolved(path)
+        return path.is_relative_to(self.root) and not any(p.startswith(".") for p in path.relative_to(self.root).parts)
+
     def _below(self, words: str) -> Path:
-        """A path below the folder of the studio; anything else is refused, links that lead out of it too."""
+        """A path below the folder of the studio; anything else is refused."""
         path = _resolved(self.root / words)
-        inside = path.relative_to(self.root) if path.is_relative_to(self.root) else None
-        if inside is None or any(part.startswith(".") for part in inside.parts):
+        if not self._is_shown(path):
             raise AtlasError(f"'{words[:80]}' is not below the folder that the studio was started on, or hidden")
         return path
 
@@ -348,6 +353,12 @@ class Desk:
 
     # Runs
 
+    def runs(self, body: Body) -> Plain:
+        """The runs of the folder, and of folders in it."""
+        config = RunFolder(self.root).config_file.name
+        found = [path.parent for above in ("*", "*/*", "*/*/*") for path in sorted(self.root.glob(f"{above}/{config}"))]
+        return {"runs": [self._told(path) for path in found if self._is_shown(path)][:MOST_ENTRIES]}
+
     def run(self, body: Body) -> Plain:
         """The curves of a run, and what is replayed now."""
         path = self._readable(body.text("run", most=1000))
@@ -357,14 +368,18 @@ class Desk:
         from atlas.runs.metrics import flat, read
 
         config = folder.config()
-        records = read(folder.metrics_file) if folder.metrics_file.exists() else []
-        records = [record for record in records if isinstance(record.get("steps"), int | float)]
+        try:
+            records = [dict(flat(record)) for record in read(folder.metrics_file)]
+        except OverflowError:
+            raise AtlasError(f"{self._told(folder.metrics_file)} has a number in it that is too large") from None
+        records = [record for record in records if np.isfinite(record.get("steps", np.nan))]
         curves: dict[str, list[list[float]]] = {}
         for record in records:
-            for name, value in flat(record):
+            for name, value in record.items():
                 group, *rest = name.split("/")
                 if group in CURVES and len(rest) == 1 and np.isfinite(value):
-                    curves.setdefault(name, []).append([float(record["steps"]), float(value)])
+                    curves.setdefault(name, []).append([record["steps"], value])
+        seconds = records[-1].get("seconds", np.nan) if records else np.nan
         snapshots = sorted(folder.snapshots.glob("*.npz"))
         return {
             "run": self._told(path),
@@ -372,7 +387,7 @@ class Desk:
             "teacher": config.plan.title,
             "total": config.run.total_steps,
             "steps": records[-1]["steps"] if records else 0,
-            "seconds": records[-1].get("seconds") if records else None,
+            "seconds": seconds if np.isfinite(seconds) else None,
             "training": in_use(path),
             "curves": {name: line[:: -(-len(line) // MOST_POINTS)] for name, line in curves.items()},
             "replayed": self._examples(snapshots[-1]) if snapshots else None,
@@ -526,7 +541,6 @@ class Desk:
 
     def _player(self, body: Body, domain: str) -> tuple[Any, Plain]:
         """Who plays as the policy of a run does, and what is to be said of it."""
-        from atlas.runs.checkpoints import load_policy
         from atlas.show.episode import Trained
 
         given = body.text("policy", self.studio.policy, most=1000)

@@ -43,6 +43,7 @@ MESSAGES: Final[Mapping[str, Message]] = {
     "open": Message("desk", 90),
     "picture": Message("desk", 30),
     "save": Message("desk", 30, writes=True),
+    "runs": Message("desk", 30),
     "run": Message("desk", 60),
     "lineage": Message("desk", 60),
     "verdict": Message("lab", 300, newest=True),

@@ -25,8 +25,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.errors import AtlasError
-from atlas.studio.lanes import COMMAND, Lanes, Reply
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Studio, parse_body
+from atlas.studio.workers import COMMAND, Lanes, Reply
 
 ASSETS: Final = {
     path.name: path.read_bytes() for path in files("atlas.studio").joinpath("page").iterdir() if path.is_file()
@@ -184,27 +184,29 @@ def application(
         return Response(base64.b64decode(found["reply"]["png"]), media_type="image/png")
 
     async def live(request: Request) -> Response:
-        """Tells a page whenever a run has written something."""
+        """Tells a page of a run: at once, and whenever it has written something."""
         if not has_token(request):
             return PlainTextResponse("there is no such run", 404)
         run = request.query_params.get("run", "")
+        folder = Path(studio.root, run)
+        seen = _stamp(folder)  # before it is read, so that nothing is missed
         found = await lanes.ask("run", {"run": run}, "live")
         if "error" in found:
             return PlainTextResponse(found["error"]["sentence"], 404)
-        folder = Path(studio.root, run)
 
         async def events() -> AsyncIterator[str]:
-            seen, quiet = _stamp(folder), 0.0
-            while not await request.is_disconnected():
-                await asyncio.sleep(BEAT)
-                quiet += BEAT
-                now = _stamp(folder)
-                if now != seen:
-                    seen, quiet = now, 0.0
-                    yield "event: changed\ndata: {}\n\n"
+            told, last, quiet = found, seen, 0.0
+            while True:
+                if told and "reply" in told:
+                    yield f"event: changed\ndata: {json.dumps(told['reply'])}\n\n"
                 elif quiet >= QUIET:
                     quiet = 0.0
                     yield ": still here\n\n"
+                await asyncio.sleep(BEAT)
+                if await request.is_disconnected():
+                    return
+                quiet, before, last = quiet + BEAT, last, _stamp(folder)
+                told = {} if last == before else await lanes.ask("run", {"run": run}, "live")
 
         return StreamingResponse(events(), media_type="text/event-stream")
 

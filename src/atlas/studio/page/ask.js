@@ -58,14 +58,20 @@ export function drawn(text) {
   return holder.content.firstElementChild;
 }
 
-/** Call a function once things have been quiet for a while. */
+/** Call a function once things have been quiet for a while. `now` waits no longer, and is over when the call is. */
 export function quiet(wait, call) {
-  let timer;
-  const later = (...given) => {
-    clearTimeout(timer);
-    timer = setTimeout(() => call(...given), wait);
+  let timer, wanted, running;
+  const go = () => {
+    later.cancel();
+    running = call(...wanted);
   };
-  later.cancel = () => clearTimeout(timer);
+  const later = (...given) => {
+    later.cancel();
+    wanted = given;
+    timer = setTimeout(go, wait);
+  };
+  later.cancel = () => { clearTimeout(timer); timer = undefined; };
+  later.now = () => { if (timer !== undefined) go(); return running; };
   return later;
 }
 

@@ -94,6 +94,8 @@ export class Editor {
       return item;
     }));
     this.tool = HAND;
+    this.refused = [];
+    this.say("");
     this.showPalette();
   }
 
@@ -191,20 +193,20 @@ export class Editor {
     this.flush();
   }
 
-  async flush() {
-    if (this.busy || !this.queue.length) return;
-    this.busy = true;
-    const strokes = this.queue.splice(0);
-    try {
-      const facts = await ask("paint", { ...this.where(), strokes });
-      this.refused = facts.refused;
-      if (facts.refused.length) this.say(facts.refused.at(-1).sentence, true);
-      else this.say("");
-      if (strokes.length > facts.refused.length) this.changed(facts, "paint");
-      else this.mark();
-    } catch (error) { this.fail(error); }
-    this.busy = false;
-    this.flush();
+  flush() { this.painted ??= this.paint().finally(() => { this.painted = null; }); }
+
+  async paint() {
+    while (this.queue.length) {
+      const strokes = this.queue.splice(0);
+      try {
+        const facts = await ask("paint", { ...this.where(), strokes });
+        this.refused = facts.refused;
+        if (facts.refused.length) this.say(facts.refused.at(-1).sentence, true);
+        else this.say("");
+        if (strokes.length > facts.refused.length) this.changed(facts, "paint");
+        else this.mark();
+      } catch (error) { this.fail(error); }
+    }
   }
 
   // Keys

@@ -27,7 +27,7 @@ export class Play extends Panel {
     this.player = new Player("Your play", { moved: (scene) => this.light(scene) });
     this.player.controls.prepend(h("button", { id: "restart", onclick: () => this.restart() }, "Restart"));
     this.pad = h("div", { className: "pad", role: "group", "aria-label": "Actions" });
-    this.help = h("p", { className: "dim small" });
+    this.help = h("p", { className: "dim small help" });
     this.note = h("p", { className: "dim", role: "status" });
     this.player.board.svg.setAttribute("tabindex", "0");
     this.player.board.svg.setAttribute("role", "application");
@@ -45,6 +45,7 @@ export class Play extends Panel {
       return h("button", { className: "act", "data-action": action, "aria-keyshortcuts": key === " " ? "Space" : key, onclick: () => this.act(action) },
         h("kbd", {}, SHOWN[key] ?? key ?? ""), h("span", {}, name));
     }));
+    this.pad.style.setProperty("--across", facts.actions.length % 3 ? 4 : 3);
     this.help.textContent = `Keys: ${facts.help}  r restart`;
   }
 
@@ -62,8 +63,6 @@ export class Play extends Panel {
 
   restart() {
     this.reset();
-    if (this.lacking()) { this.message("There is no task to play yet."); return; }
-    this.message("");
     this.send();
   }
 
@@ -88,6 +87,10 @@ export class Play extends Panel {
   async send() {
     if (this.busy) { this.again = true; return; }
     this.busy = true;
+    await this.studio.settled();
+    this.message(this.lacking() ? "There is no task to play yet." : "");
+    this.player.root.hidden = this.pad.hidden = this.lacking();
+    if (this.lacking()) { this.busy = this.again = false; return; }
     const number = this.number;
     const actions = [...this.actions];
     const since = this.film ? Math.min(this.player.now + 1, this.player.scenes.length) : 0;
@@ -104,7 +107,7 @@ export class Play extends Panel {
     } catch (error) { this.studio.fail(error); }
     done();
     this.busy = false;
-    if (this.again) { this.again = false; if (number === this.number ? this.actions.length !== actions.length : !this.lacking()) this.send(); }
+    if (this.again) { this.again = false; if (number !== this.number || this.actions.length !== actions.length) this.send(); }
   }
 }
 
@@ -145,11 +148,15 @@ export class Watch extends Panel {
     super(root, studio);
     this.player = new Player("The policy", { moved: (scene) => this.light(scene) });
     this.note = h("p", { className: "dim", role: "status" });
-    this.policy = h("input", { value: studio.start.policy ?? "", placeholder: "a run below the folder", "aria-label": "Which policy", spellcheck: false, onchange: () => { this.reset(); this.enter(); } });
+    this.runs = h("datalist", { id: "runs" });
+    this.policy = h("input", {
+      value: studio.start.policy ?? "", placeholder: "a run below the folder", "aria-label": "Which policy", spellcheck: false, list: "runs",
+      onfocus: () => this.list(), onchange: () => { this.reset(); this.enter(); },
+    });
     this.greedy = h("select", { "aria-label": "How actions are chosen", onchange: () => { this.reset(); this.enter(); } }, h("option", { value: "" }, "sampled"), h("option", { value: "yes" }, "greedy"));
     this.rated = h("span", { className: "rated", role: "status" });
     this.buttons = h("div", { className: "row" },
-      h("label", {}, "Policy ", this.policy), this.greedy,
+      h("label", {}, "Policy ", this.policy, this.runs), this.greedy,
       h("button", { id: "again", onclick: () => { this.seed += 1; this.film = null; this.load(true); } }, "Another episode"),
       h("button", { id: "rate", onclick: () => this.rate() }, "20 attempts"), this.rated);
     root.replaceChildren(this.buttons, this.note, this.player.root);
@@ -159,6 +166,14 @@ export class Watch extends Panel {
   reset() { this.film = null; this.player.empty(); this.rated.textContent = ""; this.number = (this.number ?? 0) + 1; }
   leave() { this.player.stop(); }
   enter() { if (this.film) this.player.go(this.player.now); else this.load(true); }
+
+  /** Offer the runs that are there now. */
+  async list() {
+    try {
+      const { runs } = await ask("runs");
+      this.runs.replaceChildren(...runs.map((run) => h("option", { value: run })));
+    } catch (error) { this.studio.fail(error); }
+  }
 
   body() { return { problem: this.studio.problem, policy: this.policy.value.trim(), greedy: Boolean(this.greedy.value) }; }
 
@@ -285,6 +300,7 @@ export class Edits extends Panel {
   reset() { this.made = null; this.pair.hidden = true; this.note.textContent = ""; }
 
   async apply() {
+    await this.studio.settled();
     if (this.lacking()) { this.note.textContent = "There is no task yet."; return; }
     const done = this.studio.working("Editing …");
     try {
@@ -309,6 +325,7 @@ export class Edits extends Panel {
     const { problem, edit } = this.made;
     this.kept.append(h("li", {}, edit));
     await this.studio.load({ ...problem, name: this.studio.document.name, tags: this.studio.document.tags, notes: this.studio.document.notes });
+    this.studio.modified = true;
     this.studio.tab("edits");
   }
 }

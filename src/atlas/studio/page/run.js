@@ -38,7 +38,7 @@ export async function runDialog(studio, run) {
   };
   show(told);
   const events = new EventSource(`live?${new URLSearchParams({ run })}`);
-  events.addEventListener("changed", async () => { try { show(await ask("run", { run })); } catch { /* the next event brings the next chance */ } });
+  events.addEventListener("changed", (event) => show(JSON.parse(event.data)));
   made.addEventListener("close", () => events.close());
 }
 
@@ -76,7 +76,7 @@ async function lineage(studio, made, run, name, box) {
 
 /** Curves over env steps. */
 function chart(title, names, curves, share) {
-  const [width, height, left, bottom] = [360, 190, 38, 22];
+  const [width, height, left, bottom] = [360, 190, 46, 22];
   const points = names.flatMap((name) => curves[name]);
   const most = Math.max(...points.map(([x]) => x), 1);
   let low = share ? 0 : Math.min(0, ...points.map(([, y]) => y));
@@ -87,7 +87,7 @@ function chart(title, names, curves, share) {
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: ${names.map((name) => `${name.split("/")[1]} ${curves[name].at(-1)[1].toPrecision(3)}`).join(", ")}` });
   for (const value of [low, (low + high) / 2, high]) {
     svg.append(s("line", { x1: left, x2: width - 8, y1: y(value), y2: y(value), class: "rule" }));
-    svg.append(s("text", { x: left - 5, y: y(value) + 3.5, class: "tick end" }, share ? percent(value) : Number(value.toPrecision(2)).toString()));
+    svg.append(s("text", { x: left - 5, y: y(value) + 3.5, class: "tick before" }, share ? percent(value) : Number(value.toPrecision(2)).toString()));
   }
   for (const value of [0, most / 2, most]) svg.append(s("text", { x: x(value), y: height - 6, class: "tick middle" }, short(Math.round(value))));
   names.forEach((name, number) => svg.append(s("polyline", { points: curves[name].map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" "), class: `curve c${number % 8}` })));

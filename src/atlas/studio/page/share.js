@@ -30,6 +30,8 @@ export function dialog(title, ...inside) {
 }
 
 export async function shareDialog(studio) {
+  await studio.settled();
+  if (document.querySelector("dialog[open]")) return;
   if (studio.taskIsMissing) { toast("There is no task yet: a problem needs one.", "bad"); return; }
   try {
     const { text } = await ask("text", studio.problem);
@@ -46,7 +48,9 @@ export async function shareDialog(studio) {
   } catch (error) { studio.fail(error); }
 }
 
-export function saveDialog(studio) {
+export async function saveDialog(studio) {
+  await studio.settled();
+  if (document.querySelector("dialog[open]")) return;
   if (studio.taskIsMissing) { toast("There is no task yet: a problem needs one.", "bad"); return; }
   const field = h("input", { id: "save-path", value: studio.path ?? `${(studio.document.name || "untitled").replaceAll(/[^\w.-]+/g, "-")}.yaml`, "aria-label": "File", spellcheck: false });
   const tags = h("input", { value: studio.document.tags.join(", "), "aria-label": "Tags", placeholder: "keys, doors" });

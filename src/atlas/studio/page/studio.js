@@ -60,11 +60,10 @@ class Studio {
     this.task.levelChanged();
   }
 
-  taskChanged(task, told) {
+  taskChanged(task) {
     this.taskIsMissing = false;
     if (JSON.stringify(task) === JSON.stringify(this.document.task)) { this.verdict.ask(); return; }
     this.document = { ...this.document, task };
-    this.told = told;
     this.changed("task");
   }
 
@@ -73,6 +72,14 @@ class Studio {
     this.taskIsMissing = true;
     this.verdict.missing();
     for (const panel of Object.values(this.panels)) panel.reset();
+    this.shownPanel()?.enter?.();
+  }
+
+  /** Wait until what was painted and typed is part of the document. */
+  async settled() {
+    await this.editor.painted;
+    await this.editor.type.now();
+    await this.task.send.now();
   }
 
   changed(kind) {
@@ -125,7 +132,7 @@ class Studio {
     this.buttons();
   }
 
-  async travel(from, to) {
+  travel(from, to) {
     const entry = from === this.past ? (to.push(from.pop()), from.at(-1)) : from.pop();
     if (from !== this.past) this.past.push(entry);
     this.document = entry.document;
@@ -139,8 +146,8 @@ class Studio {
     this.shownPanel()?.enter?.();
   }
 
-  undo() { if (this.past.length > 1) this.travel(this.past, this.future); }
-  redo() { if (this.future.length) this.travel(this.future, this.past); }
+  async undo() { await this.settled(); if (this.past.length > 1) this.travel(this.past, this.future); }
+  async redo() { await this.settled(); if (this.future.length) this.travel(this.future, this.past); }
 
   buttons() {
     $("undo").disabled = this.past.length < 2;
@@ -249,5 +256,6 @@ async function fromFragment() {
 }
 await fromFragment();
 window.addEventListener("hashchange", fromFragment);
+window.addEventListener("beforeunload", (event) => { if (studio.modified && !start.read_only) event.preventDefault(); });
 document.documentElement.dataset.ready = "true";
 if (start.run) runDialog(studio, start.run);

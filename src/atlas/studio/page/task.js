@@ -8,6 +8,7 @@ const HINTS = {
   ltlf: "F(carrying_key_red & X F front_door_red_open)",
   yaml: "transitions:\n  u0: {u1: carrying_key_red}\n  u1: {uA: front_door_red_open}",
 };
+const JOINS = /[,.;()\n]|\b(?:then|and|or|without|before|after|while|until|either|finally|first)\b/i;
 const ARTICLES = /\b(a|an|the)\b/g;
 const MOST = 8;
 
@@ -30,7 +31,7 @@ export class TaskPanel {
     });
     this.under = h("div", { className: "under", "aria-hidden": "true" });
     this.list = h("ul", { id: "completions", role: "listbox", "aria-label": "Completions", hidden: true });
-    this.trouble = h("pre", { id: "task-trouble", className: "trouble", role: "alert" });
+    this.trouble = h("div", { id: "task-trouble", className: "trouble", role: "alert" });
     this.words = h("p", { className: "understood" });
     this.steps = h("pre", { className: "explained" });
     this.inSteps = h("details", { className: "text", hidden: true }, h("summary", {}, "In numbered steps"), this.steps);
@@ -74,6 +75,7 @@ export class TaskPanel {
   load(task, told) {
     this.mode = task.mode;
     this.text.value = task.text;
+    this.chosen = null;
     this.showMode();
     if (told) this.show(told);
     else this.read(false);
@@ -115,11 +117,11 @@ export class TaskPanel {
     const mode = this.mode;
     const text = this.text.value;
     this.grow();
-    if (!text.trim()) { this.trouble.textContent = ""; this.studio.taskMissing(); return; }
+    if (!text.trim()) { this.trouble.textContent = ""; this.root.classList.add("stale"); this.studio.taskMissing(); return; }
     try {
       const told = await ask("task", { domain: this.studio.document.domain, level: this.studio.document.level, mode, text });
       this.show(told);
-      if (remember && !told.refused) this.studio.taskChanged({ mode, text, value: mode === "ltlf" ? { ltlf: text } : mode === "english" ? text : told.value }, told);
+      if (remember && !told.refused) this.studio.taskChanged({ mode, text, value: mode === "ltlf" ? { ltlf: text } : mode === "english" ? text : told.value });
     } catch (error) { this.refuse(error); }
   }
 
@@ -132,7 +134,10 @@ export class TaskPanel {
     if (!(error instanceof Refusal)) throw error;
     if (error.cancelled) return;
     if (error.offline) { toast(error.message, "bad"); return; }
-    this.trouble.textContent = error.message;
+    const [sentence, ...place] = error.message.split("\n");
+    const line = h("pre", { className: "place" }, place.join("\n"));
+    this.trouble.replaceChildren(sentence, line);
+    line.scrollLeft = (line.scrollWidth * place.at(-1)?.indexOf("^")) / Math.max(...place.map((one) => one.length)) - line.clientWidth / 2;
     this.underline(error.spans ?? []);
     this.text.setAttribute("aria-invalid", "true");
     this.root.classList.add("stale");
@@ -174,7 +179,7 @@ export class TaskPanel {
     const possible = new Set(this.studio.level?.possible ?? []);
     let start, found;
     if (this.mode === "english") {
-      const fragment = before.match(/(?:^|[,.;()\n]|\bthen\b|\band\b|\bor\b|\bwithout\b|\bbefore\b|\beither\b|\bfinally\b|\bfirst\b)\s*([^,.;()\n]*?)$/i)?.[1] ?? "";
+      const fragment = before.split(JOINS).at(-1).trimStart();
       start = before.length - fragment.length;
       const words = fragment.toLowerCase().replace(ARTICLES, "").replace(/\s+/g, " ").trimStart();
       found = words.length < 2 ? [] : rank(this.plain, (phrase) => (phrase.startsWith(words) && phrase !== words.trim() ? 0 : -1), possible).map((id) => this.facts.phrases[id]);
@@ -345,7 +350,7 @@ export class TaskPanel {
       this.text.value = sentence ? told.value : told.yaml;
       this.showMode();
       this.show(told);
-      if (!told.refused) this.studio.taskChanged({ mode: this.mode, text: this.text.value, value: told.value }, told);
+      if (!told.refused) this.studio.taskChanged({ mode: this.mode, text: this.text.value, value: told.value });
     } catch (error) {
       if (error instanceof Refusal) toast(error.message, "bad");
       else throw error;
@@ -371,7 +376,7 @@ export class TaskPanel {
     this.text.value = typeof value === "string" ? value : told.yaml;
     this.showMode();
     this.show(told);
-    this.studio.taskChanged({ mode: this.mode, text: this.text.value, value }, told);
+    this.studio.taskChanged({ mode: this.mode, text: this.text.value, value });
   }
 }
 

@@ -16,6 +16,7 @@ export class Verdict {
 
   ask(budget = undefined) {
     this.found = null;
+    this.root.setAttribute("aria-busy", "true");
     this.later(budget);
   }
 
@@ -34,6 +35,7 @@ export class Verdict {
       if (number !== this.number) return;
       const since = Date.now();
       this.show("none", h("span", { className: "spinner" }), "Searching …", "", [h("button", { id: "cancel-search", onclick: () => { cancel("verdict"); } }, "Cancel")]);
+      this.root.setAttribute("aria-busy", "true");
       const clock = setInterval(() => {
         if (number !== this.number || !this.root.querySelector("#cancel-search")) clearInterval(clock);
         else this.reason.textContent = `${Math.round((Date.now() - since) / 1000)} s`;
@@ -67,6 +69,7 @@ export class Verdict {
 
   show(kind, sign, word, reason, buttons = [], findings = []) {
     this.root.dataset.verdict = kind;
+    this.root.setAttribute("aria-busy", "false");
     this.reason = h("p", { className: "reason" }, reason);
     this.root.replaceChildren(
       h("div", { className: "sign", "aria-hidden": "true" }, sign),

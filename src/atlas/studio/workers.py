@@ -1,4 +1,8 @@
-"""Workers and the messages that wait for them: one process a lane, started again if it dies or takes too long."""
+"""Workers: one process a lane, which answers one message at a time; messages wait for it, and it is started again if it
+dies or takes too long. Below, what runs inside that process.
+
+Server and worker talk in frames: a length in four bytes, then JSON.
+"""
 
 import asyncio
 import contextlib
@@ -8,14 +12,14 @@ import signal
 import struct
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
+from atlas.errors import AtlasError, LevelTextError, TextError, printable
 from atlas.studio.messages import MESSAGES, Lane, Message, Studio
-from atlas.studio.worker import as_frame
 
-COMMAND: Final = (sys.executable, "-m", "atlas.studio.worker")
+COMMAND: Final = (sys.executable, "-m", "atlas.studio.workers")
 MOST_WAITING: Final = 200
 """Messages of one lane: a gallery asks for many pictures at once."""
 STARTING: Final = 120.0
@@ -196,3 +200,91 @@ class Lanes:
 
     async def close(self) -> None:
         await asyncio.gather(*(worker.close() for worker in self.workers.values()))
+
+
+# Inside the process
+
+
+class CancelledError(BaseException):
+    """Raised wherever the worker is, when what it works on is no longer wanted."""
+
+
+Answer = Callable[[str, dict[str, Any]], Any]
+"""From a message and its fields to the reply."""
+
+
+def open_desk(studio: Studio) -> Answer:
+    """Who answers; what it needs is imported now."""
+    from atlas.programs import keep_programs
+    from atlas.studio.desk import Desk
+
+    keep_programs()
+    return Desk(studio).answer
+
+
+def main(opening: Callable[[Studio], Answer] = open_desk) -> None:
+    """Answer until the input ends. What libraries print goes to the standard error."""
+    inside, outside = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the server ends its workers itself
+    busy = False
+
+    def cancel(*_: Any) -> None:
+        if busy:
+            raise CancelledError
+
+    signal.signal(signal.SIGUSR1, cancel)
+    answer: Answer | None = None
+    while (frame := read_frame(inside)) is not None:
+        try:
+            busy = True
+            if answer is None:
+                answer, reply = opening(Studio(**frame)), as_frame({"ready": True})
+            else:
+                reply = as_frame({"reply": answer(frame["message"], frame["body"])})
+        except CancelledError:
+            reply = as_frame(CANCELLED)
+        except Exception as error:
+            reply = as_frame({"error": told(error)})
+        finally:
+            busy = False
+        outside.write(reply)
+        outside.flush()
+
+
+def told(error: Exception) -> dict[str, Any]:
+    """What a page needs to know of an error: a sentence, and where it is to be shown."""
+    if isinstance(error, LevelTextError):
+        place = {"line": error.line, "column": error.column, "key": error.key}
+        return {"sentence": printable(error.problem), **place}
+    if isinstance(error, TextError):
+        return {"sentence": str(error), "spans": [list(span) for span in error.spans]}
+    if isinstance(error, AtlasError):
+        return {"sentence": str(error)}
+    if isinstance(error, OSError) and error.filename is not None:
+        return {"sentence": printable(f"{error.filename}: {(error.strerror or 'cannot be used').lower()}")}
+    import traceback
+
+    traceback.print_exception(error)
+    return {"sentence": printable(f"internal error: {type(error).__name__}: {error}"[:500]), "internal": True}
+
+
+def read_frame(stream: BinaryIO) -> Any:
+    """The next frame; None at the end."""
+    head = stream.read(4)
+    if len(head) < 4:
+        return None
+    data = stream.read(struct.unpack(">I", head)[0])
+    return json.loads(data)
+
+
+def as_frame(content: Any) -> bytes:
+    """JSON with its length before it."""
+    data = json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+    return struct.pack(">I", len(data)) + data
+
+
+if __name__ == "__main__":
+    main()
