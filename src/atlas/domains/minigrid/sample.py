@@ -260,7 +260,7 @@ def _corridors(
     state = (start, only(start, jnp.array(True)), nothing, nothing, nothing, nothing)
     draws = jax.random.uniform(key_walk, (2 * junctions,))
     (_, _, _, _, right, below_), _ = jax.lax.scan(walk, state, draws)
-    return holds(right, np.arange(junctions)), holds(below_, np.arange(junctions))
+    return holds(right, jnp.arange(junctions)), holds(below_, jnp.arange(junctions))
 
 
 def _maybe_trap(
