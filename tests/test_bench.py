@@ -49,15 +49,18 @@ def of(ledger: dict[str, Any], part: str, name: str) -> dict[str, Any]:
         ("buffer", "enter 512", 0.002),
     ],
 )
+@pytest.mark.slow
 def test_near_enough_to_a_memory_copy(ledger: dict[str, Any], part: str, name: str, least: float) -> None:
     assert of(ledger, part, name)["share"] > least
 
 
+@pytest.mark.slow
 def test_guards_cost_no_more_than_a_step(ledger: dict[str, Any]) -> None:
     """One proposition, beside a whole step that asks one: else the step hides work that nobody asked for."""
     assert of(ledger, "world", "guards, 1 ")["median"] > of(ledger, "world", "step, task 6 x 1 x 1")["median"] / 2
 
 
+@pytest.mark.slow
 def test_help_answers_at_once() -> None:
     """In a few times what the interpreter takes to start; importing JAX would be twenty times that."""
 
@@ -71,6 +74,7 @@ def test_help_answers_at_once() -> None:
     assert helpful < 10 * bare
 
 
+@pytest.mark.slow
 def test_the_ledger_as_json(ledger: dict[str, Any]) -> None:
     assert set(ledger) == {"machine", "quick", "parts"}
     assert ledger["quick"] is True

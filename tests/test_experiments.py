@@ -112,6 +112,7 @@ def test_a_run_is_read_without_them_and_not_resumed(run, forgotten, capsys):
     assert "pass it again, `atlas.resume(" in told
 
 
+@pytest.mark.slow
 def test_a_run_is_resumed_with_them(run, forgotten):
     folder, before, _ = run
     after = atlas.resume(folder, {"run.total_steps": before.steps + 1}, score=hardness, edits=[NOTHING], quiet=True)
@@ -119,6 +120,7 @@ def test_a_run_is_resumed_with_them(run, forgotten):
     assert not after.stopped
 
 
+@pytest.mark.slow
 def test_a_teacher_by_value_is_asked_for_and_its_run_can_be_read(run, forgotten, tmp_path, capsys):
     folder = tmp_path / "mine"
     config = atlas.configure("tiny", {"run.time_limit": 1e-4})

@@ -25,8 +25,8 @@ def test_no_domain_is_left_out():
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[pytest.mark.slow] if name == "minigrid" else []) for name in CASES],
-)  # Minigrid has tests of its own for each command
+    params=[pytest.param(name, marks=[] if name == "corridor" else [pytest.mark.slow]) for name in CASES],
+)  # the others have tests of their own
 def case(request, tmp_path_factory):
     """A domain, and the folder of a run in it."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -32,6 +32,7 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert "validation" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_build_and_verify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sets, "DRAWN", 2048)
     small = replace(sets.recipes()["cvar-dag"], count=20)

@@ -44,6 +44,7 @@ def test_no_two_are_the_same_and_all_have_names_and_tags(built: Built) -> None:
         assert f"rooms-{int(problem.level.rooms)}" in tags
 
 
+@pytest.mark.slow
 def test_the_seed_says_it_all(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sets, "SPARE", 3.0)  # how many are proven at a time is no part of the recipe
     again, other = build(SMALL, seed=3, workers=1), build(SMALL, seed=4, workers=1)
@@ -62,6 +63,7 @@ def test_a_fingerprint_tells_one_cell_of_one_level(built: Built) -> None:
     assert fingerprint(jax.tree.map(jax.numpy.asarray, problem) for problem in problems) == fingerprint(problems)
 
 
+@pytest.mark.slow
 def test_validation_is_balanced(monkeypatch: pytest.MonkeyPatch) -> None:
     made = build(replace(RECIPES["validation"], count=60), seed=1, workers=1)
     rooms, objects = np.asarray(made.problems.level.rooms), count_objects(np.asarray(made.problems.level.cells))

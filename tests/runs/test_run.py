@@ -98,6 +98,7 @@ def alone(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_being_watched_changes_nothing(watched, alone):
     assert digest(watched) == digest(alone)
 
