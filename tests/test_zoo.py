@@ -344,6 +344,7 @@ def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_the_weights_and_nothing_else(made: Path, begun: Path, trainer: Trainer) -> None:
     """The first policy acts exactly as the one of the zoo does; the optimiser and all else are fresh."""
     assert same(first(begun, trainer), as_begun(made, trainer))
@@ -351,6 +352,7 @@ def test_a_run_begins_with_the_weights_and_nothing_else(made: Path, begun: Path,
     assert (about["from"], about["steps"]) == ("zoo:one", 64 * LAST)
 
 
+@pytest.mark.slow
 def test_it_goes_on_and_begins_anew_without_the_zoo(
     made: Path, begun: Path, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

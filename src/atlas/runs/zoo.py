@@ -102,7 +102,7 @@ def card_in(run: Path) -> Card | None:
         wrong = sorted(map(str, {*names} ^ {*plain})) if isinstance(plain, dict) else names
         raise AtlasError(f"{path}: not a card ({wrong[0]} is missing or unknown)")
     for field in fields(Card):
-        kinds = (int, float) if field.type is float else getattr(field.type, "__origin__", field.type)
+        kinds: Any = (int, float) if field.type is float else getattr(field.type, "__origin__", field.type)
         fits = plain["track"] in get_args(Track) if field.name == "track" else isinstance(plain[field.name], kinds)
         if not fits or (field.name == "sets" and not all(map(_is_told, plain["sets"].values()))):
             raise AtlasError(f"{path}: not a card ({field.name} is not what it should be)")
