@@ -170,18 +170,18 @@ atlas.evaluation.held_out.obtain = lambda *_: ()  # else they would be proven he
 atlas.evaluation.held_out.Exam = lambda *_: None
 main(["train", "quick", "--folder", sys.argv[1], "--json"])
 """
-MOST = 63
+MOST = 70
 """Modules of ours that training loads before it compiles."""
 
 
 def test_training_loads_little_before_it_compiles(tmp_path: Path) -> None:
-    """No grammar, no pictures, no prover before something needs them."""
+    """No grammar, no pictures, no prover before something needs them; problems are screened by the surface."""
     command = [sys.executable, "-c", UNTIL_COMPILING, str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     modules = set(json.loads(done.stdout))
     ours = {name for name in modules if name.startswith("atlas.")}
     assert not {"PIL", "matplotlib"} & modules
-    for word in ("english", "explain", "ltlf", "show", "prove", "surface", "problem_files"):
+    for word in ("english", "explain", "ltlf", "show", "prove", "problem_files"):
         assert not {name for name in ours if word in name.split(".")}
     assert len(ours) <= MOST
 

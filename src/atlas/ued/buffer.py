@@ -86,7 +86,7 @@ def empty(capacity: int, problem: Any, lineage: Any) -> Buffer:
         last_seen=jnp.zeros(capacity, jnp.int32),
         content=jnp.zeros((capacity, 2), jnp.uint32),
         birth=jnp.zeros(capacity),
-        prior=jnp.full(capacity, 0.5),
+        prior=jnp.full(capacity, 0.5, jnp.float32),
         discounted=jnp.zeros(capacity),
         plan=jnp.zeros(capacity, jnp.int32),
     )
