@@ -158,6 +158,13 @@ def test_mistakes_are_told(env, batch, monkeypatch):
         env.step(key, state, 6, problem)
     with pytest.raises(AtlasError, match="-1 is no action"):
         env.step(key, state, jnp.int32(-1), problem)
+    with pytest.raises(AtlasError, match=r"1\.5 is no action: a whole number is needed"):
+        env.step(key, state, 1.5, problem)
+    with pytest.raises(AtlasError, match="'forwrad' is no action; did you mean forward"):
+        env.step(key, state, "forwrad", problem)
+    np.testing.assert_array_equal(
+        env.step(key, state, "right", problem)[0].view, env.step(key, state, 1, problem)[0].view
+    )
     with pytest.raises(AtlasError, match=r"`problem = env.fit\(problem\)`"):
         env.reset(key, atlas.sample(1)[0])
     with pytest.raises(AtlasError, match="'room' is no setting of an environment; did you mean rooms"):

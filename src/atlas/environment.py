@@ -71,7 +71,8 @@ class State(Struct):
     previous: Int32[Array, ""]
 
 
-Action = Int[Array, ""] | int
+Action = Int[Array, ""] | int | str
+"""A number, or a name (not under `jit`)."""
 Info = dict[str, Any]
 Stepped = tuple[Observation, Any, Float32[Array, ""], Bool[Array, ""], Info]
 """Observation, state, reward, done and info."""
@@ -171,7 +172,7 @@ class Environment:
         """One action. `info` tells whether the task was `accepted`, or the step limit cut the episode (`truncated`)."""
         self._require_arrays(problem)
         if not isinstance(action, jax.core.Tracer):
-            action_number(jnp.asarray(action).item(), self.actions)
+            action = action_number(action, self.actions)
         action = jnp.asarray(action, jnp.int32)
         world, result = self.world.step(problem, state.world, action)
         state = State(world=world, previous=action)

@@ -4,13 +4,13 @@ The world joins a domain and a formalism without knowing either: the formalism s
 the current task state, the domain says whether their propositions hold.
 """
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import SupportsIndex, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32
 
@@ -88,8 +88,8 @@ Action = SupportsIndex | str
 """A number, or a name such as `forward` or `pick_up`."""
 
 
-def action_number(action: Action, actions: Sequence[str]) -> int:
-    """The number of an action given by number or name."""
+def action_number(action: Action | Any, actions: Sequence[str]) -> int:
+    """The number of an action, from what agents hand over: a number, an array of one, a name."""
     known = ", ".join(f"{number} {name}" for number, name in enumerate(actions))
     if isinstance(action, str):
         name = action.strip().lower().replace(" ", "_")
@@ -98,7 +98,10 @@ def action_number(action: Action, actions: Sequence[str]) -> int:
         if name in actions:
             return actions.index(name)
         raise AtlasError(f"'{action}' is no action{nearest(name, actions) or f'; there are {known}'}")
-    number = operator.index(action)
+    array = np.asarray(action)
+    if array.dtype.kind not in "iu" or array.size != 1:
+        raise AtlasError(f"{action!r} is no action: a whole number is needed")
+    number = int(array.reshape(()))
     if not 0 <= number < len(actions):
         raise AtlasError(f"{number} is no action; there are {known}")
     return number

@@ -196,7 +196,7 @@ class AtlasEnv(gymnasium.Env[dict[str, Any], Any]):
         """One action."""
         if self.problem is None:
             raise AtlasError("there is no episode yet: call reset() first")
-        number = action_number(_whole(action), self.game.env.actions)
+        number = action_number(action, self.game.env.actions)
         seen, self._state, reward, done, info = self._step(self._key, self._state, np.int32(number), self.problem)
         truncated = bool(info["truncated"])
         told = self._info(seen, bool(info["accepted"]))
@@ -230,16 +230,6 @@ class AtlasEnv(gymnasium.Env[dict[str, Any], Any]):
         with console.capture() as caught:
             console.print(portrait(Problem(level=level, task=self.problem.task), colour=False))
         return caught.get()
-
-
-def _whole(action: Any) -> Any:
-    """An action as a number, from what agents hand over: numbers, arrays of one, names."""
-    array = np.asarray(action)
-    if array.dtype.kind in "iu" and array.size == 1:
-        return int(array.reshape(()))
-    if isinstance(action, str):
-        return action
-    raise AtlasError(f"{action!r} is no action: a whole number is needed")
 
 
 class AtlasVectorEnv(VectorEnv[dict[str, Any], Any, Any]):
