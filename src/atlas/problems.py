@@ -76,10 +76,15 @@ def mentions(graph: Graph) -> Int32[Array, "literals"]:
 
 
 def checker(check: Check) -> Callable[[Problem], Bool[Array, "batch"]]:
-    """The check for a batch, CHUNK problems at a time."""
+    """The check for a batch, CHUNK problems at a time; a check that has a way of its own for many (`many`) takes it."""
 
     def many(problems: Problem) -> Bool[Array, "batch"]:
-        found: Bool[Array, "batch"] = jax.lax.map(check, problems, batch_size=min(len(problems.task.target), CHUNK))
+        size = min(len(problems.task.target), CHUNK)
+        found: Bool[Array, "batch"]
+        if (own := getattr(check, "many", None)) is not None:
+            found = own(problems, size)
+        else:
+            found = jax.lax.map(check, problems, batch_size=size)
         return found
 
     return many

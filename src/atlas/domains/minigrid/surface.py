@@ -1,7 +1,6 @@
 """Minigrid for people: levels as text, moments and edits in words, solutions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,10 +180,10 @@ class MinigridSurface(GridSurface):
 
     def screen(self, settings: MinigridConfig) -> Callable[[Problem], Bool[Array, ""]]:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
-        from atlas.domains.minigrid.solver.relaxed import relaxed
+        from atlas.domains.minigrid.solver.relaxed import Relaxed
 
         locks = max(len(grid.door_places(rooms)) for rooms in settings.rooms)
-        return partial(relaxed, locks=locks, free_form=settings.walls > 0)
+        return Relaxed(locks, settings.walls > 0)
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         from atlas.domains.minigrid.solver.relaxed import relaxed_many

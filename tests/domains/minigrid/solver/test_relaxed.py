@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.config import TaskConfig
+from atlas.build import parts
+from atlas.config import Config, PairingConfig, TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES, VOCABULARY
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.sample import Bounds, level_sampler, possible
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.domains.minigrid.solver.relaxed import relaxed, relaxed_many
+from atlas.domains.minigrid.solver.relaxed import Relaxed, relaxed, relaxed_many
 from atlas.domains.minigrid.text import pad_level, parse_level
 from atlas.tasks.machine import ACCEPT, UNUSED, Task, TaskSize, flat_task
 from atlas.tasks.packed import PackedTask, flattened, pack, stack, unstack
@@ -256,3 +257,15 @@ def test_the_papers_totals(sampler: str, conditioned: bool, percent: float, devi
     share = 100 * np.mean(jax.jit(jax.vmap(lambda p: relaxed(p, DOORS)))(drawn))
     error = 100 * np.sqrt(percent / 100 * (1 - percent / 100) / n)
     assert abs(share - percent) < SIGMAS * np.hypot(error, deviation / np.sqrt(5))
+
+
+def test_mazes_that_are_checked_together_have_the_verdicts_they_have_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atlas.domains.minigrid.solver.relaxed.TOGETHER", 8)  # some chunks have no maze
+    config = MinigridConfig(rooms=(1, 2), walls=0.3, traps=0.3)
+    made = parts(Config(domain=config, tasks=TaskConfig(max_length=3), pairing=PairingConfig(how="level")))
+    problems = made.sample(jax.random.key(0), 48)
+    locks = max(len(grid.door_places(rooms)) for rooms in config.rooms)
+    found = jax.jit(functools.partial(Relaxed(locks, True).many, size=48))(problems)
+    np.testing.assert_array_equal(found, relaxed_many(problems))
+    assert 0 < (np.asarray(problems.level.rooms) == 0).sum() < 32
+    assert 0 < found.sum() < 48

@@ -9,6 +9,7 @@ is a part of the level that only locked doors divide. Objects do not block the w
 closed doors; unlocking is never undone. So a situation decides which objects and doors are within reach.
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -75,6 +76,42 @@ def relaxed(problem: Problem, locks: int, free_form: bool = False) -> Bool[Array
 
     _, wins = jax.lax.while_loop(lambda state: state[0], improve, (jnp.bool_(True), everywhere))
     return (wins[0, 0] & 1) != 0
+
+
+TOGETHER: Final = 256
+"""Most problems in a chunk, where some levels take longer than others."""
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """`relaxed` for the levels that an experiment has."""
+
+    locks: int
+    free_form: bool
+
+    def __call__(self, problem: Problem) -> Bool[Array, ""]:
+        return relaxed(problem, self.locks, self.free_form)
+
+    def many(self, problems: Problem, size: int) -> Bool[Array, "batch"]:
+        """A batch, at most `size` problems at a time.
+
+        Levels without a layout of rooms take many times as long, so they are put together: only chunks that hold one
+        pay for it.
+        """
+        if not self.free_form:
+            rooms: Bool[Array, "batch"] = jax.lax.map(self, problems, batch_size=size)
+            return rooms
+        batch = problems.level.rooms.shape[0]
+        size = max(n for n in range(1, min(size, TOGETHER) + 1) if batch % n == 0)
+        order = jnp.argsort(problems.level.rooms != 0)
+        chunks = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), problems)
+
+        def one(chunk: Problem) -> Bool[Array, "size"]:
+            ways = [jax.vmap(partial(relaxed, locks=self.locks, free_form=free)) for free in (True, False)]
+            found: Bool[Array, "size"] = jax.lax.cond(jnp.any(chunk.level.rooms == 0), *ways, chunk)
+            return found
+
+        return jnp.zeros(batch, bool).at[order].set(jax.lax.map(one, chunks).reshape(-1))
 
 
 CHUNK: Final = 1024
