@@ -249,8 +249,8 @@ def informed(config: Config) -> Config:
 
 
 def night() -> Config:
-    """As `laptop`, with mazes and traps among the levels and a wider memory, for eight hours. Nine rooms would have twelve
-    doors, and the check takes time by the power of two of them."""
+    """As `laptop`, with mazes and traps among the levels and a wider memory, for eight hours. Nine rooms have twelve
+    doors, and the check takes time by their power of two."""
     config = informed(laptop("dr"))
     domain = MinigridConfig(walls=0.2, traps=0.1, step_limit=256)
     network = replace(config.student.network, recurrent=256)
