@@ -148,7 +148,10 @@ def test_the_card_says_how_it_was_made(made: Path, here: Path, capsys: pytest.Ca
     assert [one["name"] for one in told(capsys, "zoo")] == ["one", "two"]
 
 
-def test_people_read_the_list_and_the_card(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_read_the_list_and_the_card(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)  # a narrow terminal has fewer columns
     assert main(["zoo"]) == 0
     listed = capsys.readouterr().out
     assert main(["zoo", "zoo:one"]) == 0

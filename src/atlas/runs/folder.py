@@ -96,6 +96,11 @@ class RunFolder:
         return None
 
     @property
+    def lineage_file(self) -> Path:
+        """The problems of the curriculum and their ancestors."""
+        return self.path / "lineage.npz"
+
+    @property
     def changes_file(self) -> Path:
         """A line for each time it went on from an earlier checkpoint or with other settings."""
         return self.path / "changes.jsonl"
@@ -175,7 +180,7 @@ class RunFolder:
         numbers = (self.path / "aside" / str(number) for number in itertools.count(1))
         target = next(path for path in numbers if not path.exists())
         target.mkdir(parents=True)
-        later = [self.summary_file]
+        later = [self.summary_file, self.lineage_file]  # the numbers of later problems will be given to others
         for kind in ("checkpoints", *SNAPSHOTS):
             later += _after(self.path / kind, -1 if iteration is None else iteration)
         later += [self.metrics_file, self.path / "damaged"] if iteration is None else []
@@ -361,7 +366,7 @@ def find(path: Path) -> RunFolder:
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
     "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "",
-    "given.json": "", "held_out.npz": "", "init.npz": "",
+    "given.json": "", "held_out.npz": "", "init.npz": "", "lineage.npz": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import jax
 import numpy as np
@@ -22,7 +22,6 @@ from atlas.settings import to_plain
 from atlas.types import Lineage
 from atlas.ued.buffer import Buffer
 
-FILE: Final = "lineage.npz"
 Fact = dict[str, Any]
 
 
@@ -32,7 +31,7 @@ class Family:
     def __init__(
         self, folder: RunFolder, config: Config, tell_edits: Callable[[Lineage], list[str]], iteration: int
     ) -> None:
-        self.path, self.config, self.tell_edits = folder.path / FILE, config, tell_edits
+        self.path, self.config, self.tell_edits = folder.lineage_file, config, tell_edits
         self.facts: dict[int, Fact] = {}
         self.problems: dict[int, Any] = {}
         with suppress(
@@ -141,12 +140,12 @@ class Tree:
 def read_tree(run: Path) -> Tree:
     """The family of a run's problems; a sentence where there is none."""
     folder = find(run)
-    path = folder.path / FILE
+    path = folder.lineage_file
     plan = folder.config().plan
     if plan.buffer is None:
         raise AtlasError(f"{run}: {plan.title} keeps no problems, so none has a lineage")
     if not path.exists():
-        raise AtlasError(f"{run} has no {FILE}: runs write it with their checkpoints, once a problem was kept")
+        raise AtlasError(f"{run} has no {path.name}: runs write it with their checkpoints, once a problem was kept")
     bulk = load_bulk(path)
     try:
         facts = {fact["number"]: fact for fact in bulk.settings["problems"]}
