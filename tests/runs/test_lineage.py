@@ -11,7 +11,7 @@ from atlas.build import parts
 from atlas.cli import main
 from atlas.domains.minigrid.presets import TINY
 from atlas.runs.folder import RunFolder
-from atlas.runs.lineage import FILE, Family, read_tree
+from atlas.runs.lineage import Family, read_tree
 from atlas.runs.store import write_whole
 from atlas.settings import dump
 from atlas.types import Lineage
@@ -103,9 +103,9 @@ def test_an_unknown_problem_is_a_sentence(folder, problem, capsys):
 
 
 def test_runs_without_a_lineage_are_a_sentence(folder, capsys):
-    (folder / FILE).unlink()
+    (folder / "lineage.npz").unlink()
     assert main(["lineage", str(folder), "3"]) == 2
-    assert f"has no {FILE}" in capsys.readouterr().err
+    assert "has no lineage.npz" in capsys.readouterr().err
     write_whole(folder / "config.yaml", dump(TINY.__class__(**vars(TINY) | {"teacher": DRConfig()})))
     assert main(["lineage", str(folder), "3"]) == 2
     assert "DR keeps no problems" in capsys.readouterr().err

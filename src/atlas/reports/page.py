@@ -23,7 +23,7 @@ from atlas.reports.reference import SET as REFERENCE_SET
 from atlas.reports.reference import reference_table, referenced, without_counterpart
 from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, save_table, to_html
-from atlas.runs.lineage import FILE as LINEAGE_FILE
+from atlas.runs.folder import RunFolder
 from atlas.runs.lineage import Tree, origin, read_tree, worth
 from atlas.runs.snapshots import spread
 from atlas.runs.store import Bulk, load_bulk, write_whole
@@ -113,7 +113,7 @@ def families(groups: Sequence[Group]) -> tuple[str, list[str]]:
     be read."""
     parts, notes = [], []
     for group in groups[:FAMILIES]:
-        run = next((run for run in group.runs if (run.path / LINEAGE_FILE).exists()), None)
+        run = next((run for run in group.runs if RunFolder(run.path).lineage_file.exists()), None)
         if run is None:
             continue
         try:
