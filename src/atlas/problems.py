@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int16, Int32, Key
+from jaxtyping import Bool, Float32, Int, Int16, Int32, Integer, Key
 
 from atlas.chance import below, pick
 from atlas.config import PairingConfig
@@ -423,7 +423,7 @@ def echoer(domain: Domain, formalism: Formalism, lengths: range) -> Callable[...
     everything = jnp.arange(len(domain.mask))
 
     def echo(
-        key: Key[Array, ""], level: Any, actions: Int[Array, "time"], last: Int32[Array, ""]
+        key: Key[Array, ""], level: Any, actions: Integer[Array, "time"], last: Int32[Array, ""]
     ) -> tuple[Problem, Bool[Array, ""]]:
         key_moments, key_length, key_which, key_props = jax.random.split(key, 4)
         steps = len(actions)
