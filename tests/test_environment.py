@@ -10,6 +10,7 @@ import corridor
 from atlas.environment import Playing, as_dict, from_dict
 from atlas.errors import AtlasError
 from atlas.tasks.packed import unpack
+from atlas.world import action_number
 
 STEPS = 24
 
@@ -159,7 +160,7 @@ def test_mistakes_are_told(env, batch, monkeypatch):
     with pytest.raises(AtlasError, match="-1 is no action"):
         env.step(key, state, jnp.int32(-1), problem)
     with pytest.raises(AtlasError, match=r"1\.5 is no action: a whole number is needed"):
-        env.step(key, state, 1.5, problem)
+        action_number(1.5, env.actions)
     with pytest.raises(AtlasError, match="'forwrad' is no action; did you mean forward"):
         env.step(key, state, "forwrad", problem)
     np.testing.assert_array_equal(
