@@ -20,7 +20,7 @@ from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.plr import PLRState
 from atlas.ued.scores import expected_rate
-from atlas.ued.supply import Supply, numbers_after, root, sampled
+from atlas.ued.supply import Supply, numbers_after, sampled
 
 
 class EchoState(PLRState):
@@ -50,9 +50,7 @@ class Echo:
         return jax.vmap(mentions)(problems)
 
     def init(self, key: Key[Array, ""]) -> EchoState:
-        lineage = root(jnp.int32(0), self.supply.plan.max_edits)
-        buffer = buffers.empty(self.config.buffer.capacity, self.supply.problem(), lineage)
-        return EchoState(buffer=buffer, next_number=jnp.int32(0), heard=jnp.zeros(self.supply.props))
+        return EchoState(**vars(plr.start(self.config, self.supply)), heard=jnp.zeros(self.supply.props))
 
     def decide(self, key: Key[Array, ""], state: EchoState) -> Bool[Array, ""]:
         return jnp.array(True)

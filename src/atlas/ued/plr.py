@@ -16,7 +16,7 @@ from jaxtyping import Bool, Int32, Key
 
 from atlas.struct import Struct
 from atlas.types import REPLAYED, Outcome, Proposal
-from atlas.ued import BufferConfig, EchoConfig, PLRConfig
+from atlas.ued import BufferConfig, EchoConfig, PLRConfig, SFLConfig
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.supply import Supply, numbers_after, root, sampled
@@ -32,7 +32,7 @@ class PLRState(Struct):
 State = TypeVar("State", bound=PLRState)
 
 
-def start(config: PLRConfig, supply: Supply) -> PLRState:
+def start(config: PLRConfig | EchoConfig | SFLConfig, supply: Supply) -> PLRState:
     """An empty buffer."""
     lineage = root(jnp.int32(0), supply.plan.max_edits)
     buffer = buffers.empty(config.buffer.capacity, supply.problem(), lineage)

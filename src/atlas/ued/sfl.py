@@ -18,7 +18,7 @@ from atlas.ued import SFLConfig, plr
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.plr import PLRState
-from atlas.ued.supply import Supply, numbered, numbers_after, root, sampled
+from atlas.ued.supply import Supply, numbered, numbers_after, sampled
 
 
 class SFLState(PLRState):
@@ -37,9 +37,7 @@ class SFL:
     rows: ClassVar[SFLState] = SFLState.unchecked(buffer=buffers.ROWS, next_number=False, phase=False)
 
     def init(self, key: Key[Array, ""]) -> SFLState:
-        lineage = root(jnp.int32(0), self.supply.plan.max_edits)
-        buffer = buffers.empty(self.config.buffer.capacity, self.supply.problem(), lineage)
-        return SFLState(buffer=buffer, next_number=jnp.int32(0), phase=jnp.int32(0))
+        return SFLState(**vars(plr.start(self.config, self.supply)), phase=jnp.int32(0))
 
     def decide(self, key: Key[Array, ""], state: SFLState) -> Bool[Array, ""]:
         return state.phase >= self.config.rounds
