@@ -39,7 +39,6 @@ from atlas.runs.hosts import Team
 from atlas.runs.lineage import Family
 from atlas.runs.marks import Marks
 from atlas.runs.metrics import JsonLines, Sink, Sinks, read
-from atlas.runs.prover import Prover
 from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
@@ -284,6 +283,8 @@ def go(
         family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
         visit = None
         if trainer.plan.prove is not None:
+            from atlas.runs.prover import Prover  # few runs ask a prover
+
             prover = Prover(config, trainer.teacher.memory, layout)
             closing.callback(prover.close)
             visit = Visit(trainer.plan.prove, prover)
