@@ -139,7 +139,7 @@ def _metrics(path: Path) -> None:
 
     records = read(path)
     known = [record for record in records if isinstance(record.get("steps"), int | float)]
-    run = Run(path, "", None, known, {}, {}, (), ())  # type: ignore[arg-type]
+    run = Run(path, "", None, known, None, {}, {}, (), ())  # type: ignore[arg-type]
     keys(Group("", (run,)), "losses")
     points(known, at("losses", "value"))
     JsonLines(path, 3).close()
