@@ -271,6 +271,20 @@ def test_a_lane_that_is_busy_does_not_keep_the_other_waiting(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_who_still_waits_when_the_studio_ends_is_answered(tmp_path):
+    async def scenario(made):
+        await made.ask("level", {})
+        waiting = [asyncio.create_task(made.ask("level", {"do": "wait", "seconds": 60})) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await made.close()
+        assert made.closed
+        assert all(one["error"]["cancelled"] for one in await asyncio.gather(*waiting))
+        assert (await made.ask("level", {}))["error"]["cancelled"]
+        assert made.workers["desk"].starts == 1
+
+    run(tmp_path, scenario)
+
+
 def test_a_flood_of_messages_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "MOST_WAITING", 5)
 
