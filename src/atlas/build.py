@@ -40,7 +40,7 @@ from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Play, Trainer, TrainState
+from atlas.training import Play, Trainer, annealing
 from atlas.types import Echoes, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
@@ -94,13 +94,6 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
         return params, learner.init(params)
-
-    def remaining(state: TrainState) -> Array:
-        """The share of the run that is still to come, by env steps or by the clock."""
-        scored = (state.iterations - state.trained).astype(jnp.float32) * (plan.num_eval or 0)
-        envs = scored + state.trained.astype(jnp.float32) * plan.num_train
-        done = envs * (config.run.rollout / config.run.total_steps)
-        return jnp.maximum(0.0, 1.0 - (done if state.clock is None else jnp.maximum(done, state.clock)))
 
     def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
         if plan.echo:
@@ -181,7 +174,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         resume=resume,
         layout=layout,
         average=settings.average,
-        anneal=remaining if settings.anneal else None,
+        anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
         by_clock=settings.anneal and config.run.time_limit is not None,
     )
 

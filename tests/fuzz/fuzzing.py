@@ -170,7 +170,7 @@ def _arguments(path: Path) -> None:
 @cache
 def _desk() -> tuple[Any, Path]:
     """The desk of a studio, and its folder."""
-    from atlas.studio.desk import Desk
+    from atlas.studio.answers import Desk
     from atlas.studio.messages import Studio
 
     root = Path(tempfile.mkdtemp(dir=os.environ["XDG_CACHE_HOME"])) / "studio"

@@ -51,7 +51,7 @@ def test_the_page_comes_with_what_it_needs_and_allows_no_other_source(client):
     assert page.headers["referrer-policy"] == "no-referrer"
     for name in ("studio.js", "studio.css", "ask.js", "icon.svg"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 200
-    for name in ("index.html", "..%2fserver.py", "desk.py", "%2e%2e/workers.py"):
+    for name in ("index.html", "..%2fserver.py", "answers.py", "%2e%2e/workers.py"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 404
 
 
@@ -331,7 +331,7 @@ def test_addresses():
 
 
 def test_every_message_has_an_answer():
-    from atlas.studio.desk import Desk
+    from atlas.studio.answers import Desk
 
     assert all(callable(getattr(Desk, name)) for name in MESSAGES)
     assert json.loads(json.dumps(list(MESSAGES))) == [*messages.MESSAGES]

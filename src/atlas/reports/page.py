@@ -376,9 +376,7 @@ def _learning(report: Report, charts: Sequence[Chart]) -> str:
             _absent(report, f"No solve rates on held-out problems yet: `atlas resume {run}` goes on and writes them.")
         )
     if not any(chart.name.startswith("over-time") for chart in charts):
-        parts.append(
-            _absent(report, f"No evaluation over time: `{_evaluate(report)} --over-time` makes one.")
-        )
+        parts.append(_absent(report, f"No evaluation over time: `{_evaluate(report)} --over-time` makes one."))
     return "".join(parts)
 
 

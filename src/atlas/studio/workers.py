@@ -226,7 +226,7 @@ Answer = Callable[[str, dict[str, Any]], Any]
 def open_desk(studio: Studio) -> Answer:
     """Who answers; what it needs is imported now."""
     from atlas.programs import keep_programs
-    from atlas.studio.desk import Desk
+    from atlas.studio.answers import Desk
 
     keep_programs()
     return Desk(studio).answer
