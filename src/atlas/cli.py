@@ -183,7 +183,8 @@ TOUR: Final = {
 def _tour() -> str:
     steps = (f"  {number}. atlas {line}\n     {words}" for number, (line, words) in enumerate(TOUR.items(), 1))
     return (
-        "ATLAS trains agents that follow instructions in worlds they have never seen.\n\nFive commands to try, in order:\n\n"
+        "ATLAS trains agents that follow instructions in worlds they have never seen.\n\n"
+        "Five commands to try, in order:\n\n"
         + "\n".join(steps)
         + "\n\n`atlas --help` lists all commands, `atlas COMMAND --help` tells about one."
     )

@@ -52,14 +52,11 @@ def script(shell: str) -> str:
     kinds: list[Any] = []
     for name, (module, text) in COMMANDS.items():
         kind = getattr(importlib.import_module(f"atlas.commands.{module}"), ARGUMENTS[name])
-        chosen = {"default": defaults[name]} if name in defaults else {}
-        kinds.append(Annotated[kind, tyro.conf.subcommand(name, description=text, **chosen)])
+        default: Any = defaults.get(name, tyro.MISSING)
+        kinds.append(Annotated[kind, tyro.conf.subcommand(name, description=text, default=default)])
+    every: Any = Union[tuple(kinds)]  # noqa: UP007 - as many as there are
     made = io.StringIO()
     with contextlib.redirect_stdout(made), contextlib.suppress(SystemExit):
-        tyro.cli(
-            Union[tuple(kinds)],  # type: ignore[arg-type]  # noqa: UP007 - as many as there are
-            prog="atlas",
-            args=["--tyro-print-completion", shell],
-            config=(tyro.conf.AvoidSubcommands,),
-        )
+        asked = ["--tyro-print-completion", shell]
+        tyro.cli(every, prog="atlas", args=asked, config=(tyro.conf.AvoidSubcommands,))
     return made.getvalue()

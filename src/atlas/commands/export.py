@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from atlas.commands.outputs import require_file
-from atlas.words import short
+from atlas.words import short, size
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,12 @@ def export_command(argv: list[str]) -> int:
     from atlas.runs.export import export
 
     policy = load_policy(args.run, args.which)
-    parameters, size = export(policy, args.out), args.out.stat().st_size
+    parameters, taken = export(policy, args.out), args.out.stat().st_size
     if args.json:
         told = {"policy": str(args.run), "iteration": policy.iteration, "steps": policy.steps, "path": str(args.out)}
-        print(json.dumps(told | {"parameters": parameters, "bytes": size}))
+        print(json.dumps(told | {"parameters": parameters, "bytes": taken}))
     else:
-        print(f"{args.out}: {args.run} after {short(policy.steps)} env steps, {parameters:,} parameters, {size / 1e6:.1f} MB")
+        about = f"{args.run} after {short(policy.steps)} env steps, {parameters:,} parameters"
+        print(f"{args.out}: {about}, {size(taken)}")
         print(f"play it with NumPy alone: python examples/numpy_player.py {args.out}")
     return 0

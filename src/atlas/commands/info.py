@@ -14,6 +14,7 @@ import tyro
 
 from atlas import plugins
 from atlas.runs.hosts import cores
+from atlas.words import size
 
 PACKAGES: Final = ("jax", "jaxlib", "numpy", "optax", "orbax-checkpoint")
 SIMD: Final = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve")
@@ -39,7 +40,9 @@ def info_command(argv: list[str]) -> int:
     extras = told["extras"]
     missing = [name for name, there in extras.items() if not there]
     cache, machine = told["cache"], told["machine"]
-    kept = ", ".join(f"{words} {_size(entry['bytes'])} in {entry['files']:,} files" for words, entry in cache["kept"].items())
+    kept = ", ".join(
+        f"{words} {size(entry['bytes'])} in {entry['files']:,} files" for words, entry in cache["kept"].items()
+    )
     found = [f"{kind}: {', '.join(names)}" for kind, names in told["plugins"].items() if names]
     rows = {
         "atlas": f"{told['atlas']}, in {told['path']}",
@@ -48,9 +51,9 @@ def info_command(argv: list[str]) -> int:
         "extras": ", ".join(name for name, there in extras.items() if there) or "none",
         "not installed": f"{', '.join(missing)}: `pip install 'atlas-ued[NAME]'`" if missing else "",
         "devices": ", ".join(told["devices"]),
-        "processor": f"{machine['processor']}, {machine['cores']} cores, {', '.join(machine['simd']) or 'no SIMD known'}",
-        "memory": f"{_size(machine['memory'])}, {_size(machine['available'])} of it free",
-        "cache": f"{cache['path']}: {kept or 'empty'} (it can be removed at any time)",
+        "processor": ", ".join([machine["processor"], f"{machine['cores']} cores", *machine["simd"]]),
+        "memory": f"{size(machine['memory'])}, {size(machine['available'])} of it free",
+        "cache": f"{cache['path']}: {', '.join(kept) or 'empty'} (it can be removed at any time)",
         "zoo": ", ".join(f"zoo:{name}" for name in told["zoo"]) or "empty",
         "plug-ins": "; ".join(found) or "none",
     }
@@ -137,7 +140,3 @@ def _version(package: str) -> str:
     with suppress(PackageNotFoundError):
         return version(package)
     return ""
-
-
-def _size(number: float) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"

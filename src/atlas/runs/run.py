@@ -254,6 +254,10 @@ def go(
         if not quiet:
             _say_where(folder, config, checkpoints, start, layout)
         if not checkpoints.steps() and not folder.has_history():
+            if not quiet:
+                from atlas.runs.forecast import forecast
+
+                print(forecast(config, trainer, folder.path).told(), flush=True)
             trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
@@ -347,6 +351,10 @@ def go(
             raise NotANumber(f"{error}; `{again}` goes on from the last checkpoint with half of it") from None
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
+    if not iteration:  # a run from its beginning to its end
+        from atlas.runs.forecast import remember
+
+        remember(config, trainer, result.steps, result.seconds)
     return result
 
 
