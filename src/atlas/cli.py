@@ -136,7 +136,13 @@ def _run(name: str, arguments: list[str]) -> int:
         hint = nearest(name, COMMANDS) or f"; there are {', '.join(sorted(COMMANDS))}"
         raise AtlasError(f"there is no command '{name}'{hint}")
     module = importlib.import_module(f"atlas.commands.{COMMANDS[name][0]}")
-    return getattr(module, f"{name}_command")(arguments)
+    code = getattr(module, f"{name}_command")(arguments)
+    if code == 0 and sys.stdout.isatty():  # what is piped stays as it is
+        from atlas.commands.hints import after
+
+        if hint := after(name, arguments):
+            print(f"\n{hint}")
+    return code
 
 
 def _sentence(error: Exception) -> tuple[str, int]:

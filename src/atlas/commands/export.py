@@ -34,10 +34,13 @@ def export_command(argv: list[str]) -> int:
     args = tyro.cli(ExportArgs, args=argv, prog="atlas export")
     require_file(args.out, ".npz")
     from atlas.runs.checkpoints import load_policy
+    from atlas.runs.display import bar
     from atlas.runs.export import export
 
-    policy = load_policy(args.run, args.which)
-    parameters, taken = export(policy, args.out), args.out.stat().st_size
+    with bar("loading"):
+        policy = load_policy(args.run, args.which)
+        parameters = export(policy, args.out)
+    taken = args.out.stat().st_size
     if args.json:
         told = {"policy": str(args.run), "iteration": policy.iteration, "steps": policy.steps, "path": str(args.out)}
         print(json.dumps(told | {"parameters": parameters, "bytes": taken}))

@@ -60,7 +60,6 @@ def info_command(argv: list[str]) -> int:
     for words, value in rows.items():
         if value:
             print(f"{words:<13} {value}")
-    print("\ntry next: atlas zoo")
     return 0
 
 
