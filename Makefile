@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 UV := $(shell command -v uv 2> /dev/null)
 
-.PHONY: help train test test-slow fuzz lint types setup bench film dist clean
+.PHONY: help train test test-slow fuzz lint types setup bench film dist constraints clean
 
 help:  ## what there is to make (this list)
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[ ]*/\1\t/' | expand -t 12
@@ -29,13 +29,19 @@ fuzz: $(READY)  ## feed changed examples to everything that reads: `make fuzz N=
 bench: $(READY)  ## how fast everything is on this machine: many minutes, `make bench PARTS=world` fewer
 	$(BIN)/atlas bench $(PARTS)
 
-film: $(READY)  ## the film and the figures of the README, anew
+film: $(READY)  ## the film of the README, anew
 	$(BIN)/python docs/film.py
 
 dist: $(READY)  ## build what is released, and check it
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+
+FREEZE := $(if $(UV),uv pip freeze --python $(BIN)/python,$(BIN)/python -m pip freeze)
+constraints: $(READY)  ## write down the versions of .venv, once all tests have passed with them
+	@{ echo "# The versions with which all tests passed: pip install 'atlas-ued[dev]' -c constraints.txt"; \
+		echo "# With Python $$($(BIN)/python -c 'import platform; print(platform.python_version())') on Linux; written by \`make constraints\`."; \
+		$(FREEZE) --exclude-editable | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.txt
 
 lint: $(READY)  ## style
 	$(BIN)/ruff check .
