@@ -47,4 +47,3 @@ def after(name: str, arguments: Sequence[str]) -> str:
         return ""
     line = without if subject is None else with_subject
     return f"try next: {command(*(subject if word == IT else word for word in line))}"
-
