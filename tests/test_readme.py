@@ -88,6 +88,7 @@ def test_one_version() -> None:
     assert (newest[1], newest[2]) == (version[1], str(citation["date-released"]))
 
 
+@pytest.mark.slow
 def test_the_python_lines_run(tmp_path: Path) -> None:
     """All blocks, one after the other, beside the problem that the README shows; training is cut to its first step."""
     shown = re.search(r"```yaml\n(.*?)```", README, re.DOTALL)

@@ -18,12 +18,12 @@ AFTER: Final[dict[str, tuple[Line, Line]]] = {
     "lineage": (("report", IT, "--out", "report.html"), ("lineage", "--help")),
     "watch": (("eval", IT, "--problems", "hand"), ("zoo",)),
     "zoo": (("watch", "zoo:quick", "--task", "pick up a key, then go to a ball"),) * 2,
-    "export": (("eval", IT, "--problems", "hand"),) * 2,
+    "export": (("eval", IT, "--problems", "hand"), ("zoo",)),
     "sample": (("play",),) * 2,
     "show": (("solve", IT), ("play",)),
     "studio": (("watch", "zoo:quick"),) * 2,
     "edit": (("solve", IT), ("sample", "-n", "6")),
-    "task": (("watch", "zoo:quick", "--task", IT),) * 2,
+    "task": (("watch", "zoo:quick", "--task", IT), ("task", "--help")),
     "trace": (("play", IT), ("play",)),
     "play": (("solve", IT), ("watch", "zoo:quick")),
     "solve": (("watch", "zoo:laptop", IT), ("solve", "hand")),
@@ -43,7 +43,5 @@ def after(name: str, arguments: Sequence[str]) -> str:
         return ""
     subject = arguments[0] if arguments and not arguments[0].startswith("-") else None
     with_subject, without = AFTER[name]
-    if subject is None and IT in without:
-        return ""
     line = without if subject is None else with_subject
     return f"try next: {command(*(subject if word == IT else word for word in line))}"

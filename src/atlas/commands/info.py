@@ -40,9 +40,7 @@ def info_command(argv: list[str]) -> int:
     extras = told["extras"]
     missing = [name for name, there in extras.items() if not there]
     cache, machine = told["cache"], told["machine"]
-    kept = ", ".join(
-        f"{words} {size(entry['bytes'])} in {entry['files']:,} files" for words, entry in cache["kept"].items()
-    )
+    kept = [f"{words} {size(one['bytes'])} in {one['files']:,} files" for words, one in cache["kept"].items()]
     found = [f"{kind}: {', '.join(names)}" for kind, names in told["plugins"].items() if names]
     rows = {
         "atlas": f"{told['atlas']}, in {told['path']}",
