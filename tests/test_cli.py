@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import json
-import re
 import shlex
 import shutil
 import signal
