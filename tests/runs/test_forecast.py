@@ -20,6 +20,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return cache_folder()
 
 
+@pytest.mark.slow
 def test_the_disk_that_a_run_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not more than was said, and not a small part of it either."""
     run = tmp_path / "run"
