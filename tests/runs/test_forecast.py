@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.slow
-def test_the_disk_that_a_run_takes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_disk_that_a_run_takes(cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Not more than was said, and not a small part of it either."""
     run = tmp_path / "run"
     assert main(["train", "tiny", "--folder", str(run), "--run.total-steps", str(STEPS), "--devices", "1"]) == 0

@@ -1,7 +1,6 @@
 """`atlas info`: what is installed, what it runs on, and what is kept on this machine."""
 
 import json
-import os
 import platform
 import re
 from contextlib import suppress
@@ -13,7 +12,7 @@ from typing import Any, Final
 import tyro
 
 from atlas import plugins
-from atlas.runs.hosts import cores
+from atlas.runs.hosts import cores, machine_memory, processor
 from atlas.words import size
 
 PACKAGES: Final = ("jax", "jaxlib", "numpy", "optax", "orbax-checkpoint")
@@ -98,22 +97,13 @@ def extras() -> dict[str, bool]:
 
 def machine() -> dict[str, Any]:
     """The processor, its cores and instructions, and the memory in bytes."""
-    text = ""
-    with suppress(OSError):
-        text = Path("/proc/cpuinfo").read_text()
-    name = re.search(r"model name\s*: (.*)", text)
-    flags = re.search(r"(?:flags|Features)\s*: (.*)", text)
-    page = os.sysconf("SC_PAGE_SIZE")
-    free = 0
+    simd, free = [], machine_memory()
+    with suppress(OSError, TypeError):
+        flags = re.search(r"(?:flags|Features)\s*: (.*)", Path("/proc/cpuinfo").read_text())[1].split()  # type: ignore[index]
+        simd = [one for one in SIMD if one in flags]
     with suppress(OSError, TypeError):
         free = 1024 * int(re.search(r"MemAvailable:\s*(\d+)", Path("/proc/meminfo").read_text())[1])  # type: ignore[index]
-    return {
-        "processor": name[1].strip() if name else platform.processor() or platform.machine(),
-        "cores": cores(),
-        "simd": [one for one in SIMD if flags and one in flags[1].split()],
-        "memory": page * os.sysconf("SC_PHYS_PAGES"),
-        "available": free or page * os.sysconf("SC_PHYS_PAGES"),
-    }
+    return {"processor": processor(), "cores": cores(), "simd": simd, "memory": machine_memory(), "available": free}
 
 
 def cache() -> dict[str, Any]:
