@@ -33,8 +33,8 @@ RECORD: Final = 1_000
 """Bytes of a line of metrics, about."""
 ANCESTRY: Final = 200
 """Bytes that the lineage keeps of a problem in the buffer and of its ancestors, about."""
-ENOUGH: Final = 60.0
-"""Seconds of a run whose speed is worth remembering: compiling is a part of it."""
+ENOUGH: Final = 30.0
+"""Seconds of training whose speed is worth remembering."""
 MOST_REMEMBERED: Final = 200
 
 
@@ -70,8 +70,10 @@ def forecast(config: Config, trainer: Trainer, folder: Path) -> Forecast:
     run = config.run
     seconds = None if run.time_limit is None else 60 * run.time_limit
     is_limit = seconds is not None
-    if known is not None and (by_steps := run.total_steps / known["speed"]) < (seconds or math.inf):
-        seconds, is_limit = by_steps, False
+    if known is not None:
+        by_steps = known["start"] + run.total_steps / known["speed"]
+        if by_steps < (seconds or math.inf):
+            seconds, is_limit = by_steps, False
     shapes = trainer.shapes
     least = _resident() + size_of(shapes) + sum(config.least_memory().values())
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
@@ -121,13 +123,17 @@ def _is_key(leaf: Any) -> bool:
 # What earlier runs took
 
 
-def remember(config: Config, trainer: Trainer, steps: int, seconds: float) -> None:
-    """Note how fast a run was and how much memory it took, for the next one with the same work."""
+def remember(config: Config, trainer: Trainer, first: tuple[int, float], last: tuple[int, float]) -> None:
+    """Note how fast a run was and how much memory it took, for the next one with the same work.
+
+    `first` and `last`: the env steps and seconds after the first call of the compiled step and after the last.
+    """
+    steps, seconds = last[0] - first[0], last[1] - first[1]
     if seconds < ENOUGH or not steps:
         return
     known = _remembered()
     known.pop(key := _key(config, trainer), None)
-    known[key] = {"speed": steps / seconds, "memory": _peak()}
+    known[key] = {"start": first[1], "speed": steps / seconds, "memory": _peak()}
     with suppress(OSError):  # it is only a help
         write_whole(_file(), json.dumps(dict(list(known.items())[-MOST_REMEMBERED:])) + "\n")
 
@@ -135,7 +141,7 @@ def remember(config: Config, trainer: Trainer, steps: int, seconds: float) -> No
 def _remembered() -> dict[str, dict[str, float]]:
     with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         told = json.loads(_file().read_text())
-        return {key: {name: float(one[name]) for name in ("speed", "memory")} for key, one in told.items()}
+        return {key: {name: float(one[name]) for name in ("start", "speed", "memory")} for key, one in told.items()}
     return {}
 
 

@@ -283,6 +283,7 @@ def go(
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
         snapshots: list[Snapshots] = []
+        began: list[tuple[int, float]] = []
         looking = observer(made, trainer)
         family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
         visit = None
@@ -317,6 +318,8 @@ def go(
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
         def note(moment: Moment) -> None:
+            if not began:
+                began.append((moment.steps, moment.seconds))
             result.iteration, result.steps, result.seconds = moment.iteration, moment.steps, moment.seconds
             result.stopped = moment.stopped
             for writer in writers:
@@ -351,10 +354,10 @@ def go(
             raise NotANumber(f"{error}; `{again}` goes on from the last checkpoint with half of it") from None
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
-    if not iteration:  # a run from its beginning to its end
+    if began and not iteration:  # a run from its beginning
         from atlas.runs.forecast import remember
 
-        remember(config, trainer, result.steps, result.seconds)
+        remember(config, trainer, began[0], (result.steps, result.seconds))
     return result
 
 
