@@ -13,7 +13,7 @@ import tyro
 
 from atlas import plugins
 from atlas.runs.hosts import cores, machine_memory, processor
-from atlas.words import size
+from atlas.words import plural, size
 
 PACKAGES: Final = ("jax", "jaxlib", "numpy", "optax", "orbax-checkpoint")
 SIMD: Final = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve")
@@ -39,7 +39,7 @@ def info_command(argv: list[str]) -> int:
     extras = told["extras"]
     missing = [name for name, there in extras.items() if not there]
     cache, machine = told["cache"], told["machine"]
-    kept = [f"{words} {size(one['bytes'])} in {one['files']:,} files" for words, one in cache["kept"].items()]
+    kept = [f"{words} {size(one['bytes'])} in {plural(one['files'], 'file')}" for words, one in cache["kept"].items()]
     found = [f"{kind}: {', '.join(names)}" for kind, names in told["plugins"].items() if names]
     rows = {
         "atlas": f"{told['atlas']}, in {told['path']}",
@@ -48,7 +48,7 @@ def info_command(argv: list[str]) -> int:
         "extras": ", ".join(name for name, there in extras.items() if there) or "none",
         "not installed": f"{', '.join(missing)}: `pip install 'atlas-ued[NAME]'`" if missing else "",
         "devices": ", ".join(told["devices"]),
-        "processor": ", ".join([machine["processor"], f"{machine['cores']} cores", *machine["simd"]]),
+        "processor": ", ".join([machine["processor"], plural(machine["cores"], "core"), *machine["simd"]]),
         "memory": f"{size(machine['memory'])}, {size(machine['available'])} of it free",
         "cache": f"{cache['path']}: {', '.join(kept) or 'empty'} (it can be removed at any time)",
         "zoo": ", ".join(f"zoo:{name}" for name in told["zoo"]) or "empty",
