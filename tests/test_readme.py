@@ -124,7 +124,7 @@ def test_training_as_the_readme_says(tmp_path: Path) -> None:
         return done.stdout
 
     told = run("train", "quick", "--run.time-limit", "2", "--folder", "run")
-    assert "expected: 2:00 of training at most" in told
+    assert "expected: 2:00 of training, its limit" in told
     assert "watch it" in told
     assert "after" in run("watch", "run", "--task", "go to a ball")
     assert "mean" in run("eval", "run", "--problems", "hand", "--attempts", "1").lower()

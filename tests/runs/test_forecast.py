@@ -54,7 +54,7 @@ def test_time_and_memory_come_from_earlier_runs(cache: Path, tmp_path: Path) -> 
     longer = atlas.configure("tiny", {"run.total_steps": 2_000_000, "run.time_limit": 1.0, "run.seed": 5})
     limited = told.forecast(longer, trainer, tmp_path)
     assert (limited.seconds, limited.is_limit) == (60.0, True)
-    assert "1:00 of training at most" in limited.told()
+    assert "1:00 of training, its limit" in limited.told()
     other = atlas.configure("tiny", {"run.num_envs": 2 * config.run.num_envs, "run.time_limit": None})
     assert told.forecast(other, trainer, tmp_path).seconds is None  # other work
     (cache / "speeds.json").write_text(json.dumps({"a": 3}))

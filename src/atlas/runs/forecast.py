@@ -58,7 +58,7 @@ class Forecast:
         """One line."""
         time = "how long is not known before it has run for a minute"
         if self.seconds is not None:
-            time = f"{clock(self.seconds)} of training at most" if self.is_limit else f"about {clock(self.seconds)}"
+            time = f"{clock(self.seconds)} of training, its limit" if self.is_limit else f"about {clock(self.seconds)}"
         memory = f"{'at least' if self.is_least else 'about'} {size(self.memory)} of memory"
         disk = f"at most {size(self.disk)} of disk ({size(self.free)} free)"
         return f"expected: {time}; {memory}; {disk}"
