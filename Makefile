@@ -1,4 +1,5 @@
 # `make train` and `make test` are all a newcomer needs; both prepare .venv first and skip what is done.
+.DEFAULT_GOAL := help
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,10 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 UV := $(shell command -v uv 2> /dev/null)
 
-.PHONY: train test test-slow fuzz lint types setup bench clean
+.PHONY: help train test test-slow fuzz lint types setup bench film dist constraints clean
+
+help:  ## what there is to make (this list)
+	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[ ]*/\1\t/' | expand -t 12
 
 train: $(READY)  ## train the default preset and show what it learnt
 	$(BIN)/atlas train quick --folder runs/quick-$$(date +%Y%m%d-%H%M%S)
@@ -25,11 +29,25 @@ fuzz: $(READY)  ## feed changed examples to everything that reads: `make fuzz N=
 bench: $(READY)  ## how fast everything is on this machine: many minutes, `make bench PARTS=world` fewer
 	$(BIN)/atlas bench $(PARTS)
 
-lint: $(READY)
+film: $(READY)  ## the film of the README, anew
+	$(BIN)/python docs/film.py
+
+dist: $(READY)  ## build what is released, and check it
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
+FREEZE := $(if $(UV),uv pip freeze --python $(BIN)/python,$(BIN)/python -m pip freeze)
+constraints: $(READY)  ## write down the versions of .venv, once all tests have passed with them
+	@{ echo "# The versions with which all tests passed: pip install 'atlas-ued[dev]' -c constraints.txt"; \
+		echo "# With Python $$($(BIN)/python -c 'import platform; print(platform.python_version())') on Linux; written by \`make constraints\`."; \
+		$(FREEZE) --exclude-editable | grep -E '^[A-Za-z0-9._-]+=='; } > constraints.txt
+
+lint: $(READY)  ## style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(READY)  ## types
 	$(BIN)/mypy
 
 setup: $(READY)  ## prepare .venv

@@ -1,15 +1,24 @@
 """The command as a user meets it: help, mistakes, exit codes."""
 
+import importlib
+import importlib.util
 import json
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
+import jax
 import pytest
+import tyro
 import yaml
 
 from atlas import cli
+from atlas.commands import hints
+from atlas.commands.completion import ARGUMENTS, SHELLS, script
 from atlas.config import Config
 from atlas.domains.minigrid.presets import PRESETS
 from atlas.presets import presets
@@ -42,6 +51,115 @@ assert "jax" not in sys.modules
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     assert "usage" in result.stdout.lower()
+
+
+def test_without_arguments_it_is_a_tour(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five commands, all of which parse, none of which needs a run that is not there."""
+    assert cli.main([]) == 0
+    told = capsys.readouterr().out
+    lines = [
+        line.split("atlas ", 1)[1] for line in told.splitlines() if line.strip()[:2] in {f"{n}." for n in range(9)}
+    ]
+    assert len(lines) == 5
+    for line in lines:
+        name, *rest = shlex.split(line)
+        assert name in cli.COMMANDS
+        kind = ARGUMENTS[name]
+        module = importlib.import_module(f"atlas.commands.{cli.COMMANDS[name][0]}")
+        if name != "train":
+            tyro.cli(getattr(module, kind), args=rest)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_result_says_what_to_try_next(name: str) -> None:
+    """With a subject and without; the command it names exists."""
+    if name == "train":
+        return  # it ends with lines of its own
+    for arguments in (["it is"], []):
+        line = hints.after(name, arguments)
+        words = shlex.split(line.removeprefix("try next: "))
+        assert next(word for word in words if word in cli.COMMANDS)
+        assert hints.IT not in words
+    assert hints.after(name, ["it", "--json"]) == ""
+
+
+def test_hints_are_for_terminals(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["presets"]) == 0
+    assert "try next" not in capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["presets", "quick"]) == 0
+    assert capsys.readouterr().out.endswith("atlas train quick\n")
+    assert cli.main(["presets", "--json"]) == 0
+    assert "try next" not in capsys.readouterr().out
+
+
+def test_info_tells_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "atlas" / "programs").mkdir(parents=True)
+    (tmp_path / "atlas" / "programs" / "one").write_bytes(bytes(1234))
+    assert cli.main(["info", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["packages"]["jax"] == jax.__version__
+    assert told["cache"] == {
+        "path": str(tmp_path / "atlas"), "bytes": 1234, "kept": {"kept programs": {"files": 1, "bytes": 1234}}
+    }  # fmt: skip
+    assert told["extras"]["gym"] is (importlib.util.find_spec("gymnasium") is not None)
+    assert told["extras"]["cuda12"] is False or "cuda" in str(told["devices"])
+    assert len(told["devices"]) == jax.device_count()
+    assert told["machine"]["cores"] >= 1
+    assert cli.main(["info"]) == 0
+    out = capsys.readouterr().out
+    for word in ("jax", "devices", "memory", "kept programs 0.0 MB in 1 file", "zoo:quick", "plug-ins"):
+        assert word in out
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("completion")
+    paths = {shell: folder / f"atlas.{shell}" for shell in SHELLS}
+    for shell, path in paths.items():
+        path.write_text(script(shell))
+    return paths
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_completion_scripts_parse_and_know_all_commands(shell: str, scripts: dict[str, Path]) -> None:
+    text = scripts[shell].read_text()
+    for name in cli.COMMANDS:
+        assert name in text
+    assert "--run.time-limit" in text
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run([shell, "-n", str(scripts[shell])], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+COMPLETE = """
+source "$1"; shift
+COMP_WORDS=(atlas "$@"); COMP_CWORD=$#
+_tyro_atlas
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [(["wat"], ["watch"]), (["watch", "--ta"], ["--task"]), (["train", "--run.ti"], ["--run.time-limit"])],
+)
+def test_bash_completes(words: list[str], found: list[str], scripts: dict[str, Path]) -> None:
+    command = ["bash", "-c", COMPLETE, "bash", str(scripts["bash"]), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == found
+
+
+def test_arguments_are_listed_for_every_command() -> None:
+    assert ARGUMENTS.keys() == cli.COMMANDS.keys()
+
+
+@pytest.mark.parametrize("words", [["tcsh"], [], ["bash", "zsh"]])
+def test_other_shells_get_a_sentence(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--print-completion", *words]) == 2
+    assert "bash, zsh" in capsys.readouterr().err
 
 
 def test_config_and_presets_import_no_jax() -> None:

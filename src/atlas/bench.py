@@ -44,7 +44,7 @@ from atlas.evaluation.play import Evaluator
 from atlas.fit import compile_step
 from atlas.presets import preset
 from atlas.problems import editor
-from atlas.runs.hosts import cores
+from atlas.runs.hosts import cores, machine_memory, processor
 from atlas.settings import from_plain, to_plain
 from atlas.show import canvas
 from atlas.tasks.draw import task_drawing
@@ -206,15 +206,10 @@ def without_cache() -> None:
 
 def machine() -> dict[str, Any]:
     """Where the numbers come from: the machine, the versions, and how busy it was before."""
-    processor, memory = platform.processor() or platform.machine(), 0.0
-    with suppress(OSError, TypeError):
-        processor = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1].strip()  # type: ignore[index]
-    with suppress(OSError, ValueError, AttributeError):
-        memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1)
     return {
-        "processor": processor,
+        "processor": processor(),
         "cores": cores(),
-        "memory_gb": memory,
+        "memory_gb": round(machine_memory() / 1e9, 1),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "jax": jax.__version__,

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lineage": ("lineage", "where a problem of a run came from, edit by edit, and what came of it"),
     "watch": ("episodes", "see a trained policy play a problem, in the terminal or as a film"),
     "zoo": ("zoo", "the trained policies that come with ATLAS: list them, or print the card of one"),
+    "export": ("export", "a trained policy as one file that is played without JAX"),
     "sample": ("problems", "draw problems or levels, and show or write them"),
     "show": ("problems", "look at a problem, a level or a set"),
     "studio": ("studio", "draw levels, say tasks, prove, play and watch, in a browser"),
@@ -40,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lint": ("problems", "look for mistakes in a set of problems"),
     "sets": ("evaluate", "the sets that policies are compared on: list, build, verify"),
     "bench": ("bench", "how fast everything is on this machine"),
+    "info": ("info", "versions, devices, cache and plug-ins of this installation"),
     "presets": ("report", "list the experiments that come with ATLAS, or print one whole"),
 }
 """Subcommand -> the module of `atlas.commands` with its `NAME_command(argv) -> int`, and one line of help."""
@@ -71,7 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(arguments: list[str]) -> int:
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
-    if not arguments or arguments[0] in ("-h", "--help"):
+    if not arguments:
+        print(_tour())
+        return 0
+    if arguments[0] in ("-h", "--help"):
         print(_help())
         return 0
     if arguments[0] == "--version":
@@ -120,11 +125,24 @@ def _leave() -> NoReturn:
 
 
 def _run(name: str, arguments: list[str]) -> int:
+    if name == "--print-completion":
+        from atlas.commands.completion import SHELLS, script
+
+        if len(arguments) != 1:
+            raise AtlasError(f"--print-completion needs the name of a shell: {', '.join(SHELLS)}")
+        print(script(arguments[0]))
+        return 0
     if name not in COMMANDS:
         hint = nearest(name, COMMANDS) or f"; there are {', '.join(sorted(COMMANDS))}"
         raise AtlasError(f"there is no command '{name}'{hint}")
     module = importlib.import_module(f"atlas.commands.{COMMANDS[name][0]}")
-    return getattr(module, f"{name}_command")(arguments)
+    code = getattr(module, f"{name}_command")(arguments)
+    if code == 0 and sys.stdout.isatty():  # what is piped stays as it is
+        from atlas.commands.hints import after
+
+        if hint := after(name, arguments):
+            print(f"\n{hint}")
+    return code
 
 
 def _sentence(error: Exception) -> tuple[str, int]:
@@ -153,7 +171,28 @@ def _help() -> str:
         "usage: atlas COMMAND …\n\n"
         "Autocurricula over tasks and levels: train agents that follow formal instructions in unseen worlds.\n\n"
         f"{rows}\n\n"
-        "`atlas COMMAND --help` tells more. `--debug` shows tracebacks, `--version` the version."
+        "`atlas COMMAND --help` tells more. `--debug` shows tracebacks, `--version` the version;\n"
+        "`--print-completion bash|zsh|fish` prints a script with which a shell completes commands and options."
+    )
+
+
+TOUR: Final = {
+    'watch zoo:quick --task "pick up a key, then go to a ball"': "a trained policy does as you say",
+    'task "open the red door, then pick up a ball"': "what a sentence means: a small machine",
+    "zoo": "the trained policies that come with ATLAS, and how good they are",
+    "eval zoo:quick --problems hand --attempts 2": "where one of them fails",
+    "train quick": "train your own in minutes; it says at the end how to watch it",
+}
+"""Commands to try, in this order, and what each shows; none needs another before it."""
+
+
+def _tour() -> str:
+    steps = (f"  {number}. atlas {line}\n     {words}" for number, (line, words) in enumerate(TOUR.items(), 1))
+    return (
+        "ATLAS trains agents that follow instructions in worlds they have never seen.\n\n"
+        "Five commands to try, in order:\n\n"
+        + "\n".join(steps)
+        + "\n\n`atlas --help` lists all commands, `atlas COMMAND --help` tells about one."
     )
 
 

@@ -14,6 +14,11 @@ def short(number: float) -> str:
     return f"{number:.3g}"
 
 
+def size(number: float) -> str:
+    """Bytes as people read them: `1.2 GB`, `61 MB`, `0.4 MB`."""
+    return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.{0 if number >= 1e7 else 1}f} MB"
+
+
 def clock(seconds: float) -> str:
     """`1:05:09` or `5:09`."""
     hours, rest = divmod(int(seconds), 3600)

@@ -420,7 +420,7 @@ def watch_command(argv: list[str]) -> int:
     shown = args.film is None and not args.json
     watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
     if args.film is not None:
-        _film(problem, watched, args.film, args.fps)
+        _film(problem, watched, args.film, args.fps, args.task or "")
     print(_as_json(problem, watched, args, asked) if args.json else _summary(problem, watched))
     return 0
 
@@ -440,10 +440,10 @@ def _held_out(run: Path, seed: int) -> "NamedProblem":
     return problems[seed % len(problems)]
 
 
-def _film(problem: "NamedProblem", watched: "list[Scene]", path: Path, fps: float) -> None:
+def _film(problem: "NamedProblem", watched: "list[Scene]", path: Path, fps: float, said: str) -> None:
     from atlas.show.media import save_film, watched_frames
 
-    save_film(watched_frames(problem, watched), path, fps)
+    save_film(watched_frames(problem, watched, said), path, fps)
 
 
 def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs, asked: "Asked | None") -> str:

@@ -222,9 +222,11 @@ def compare_command(argv: list[str]) -> int:
     """Read, compare, print."""
     args = tyro.cli(CompareArgs, args=argv, prog="atlas compare")
     from atlas.evaluation.compare import compare, find_evaluations, print_comparison
+    from atlas.runs.display import bar
 
-    one, other = find_evaluations([args.one, args.other], args.problems)
-    content = compare(one, other, args.seed)
+    with bar("comparing"):
+        one, other = find_evaluations([args.one, args.other], args.problems)
+        content = compare(one, other, args.seed)
     if args.json:
         print(json.dumps(content, ensure_ascii=False))
     else:

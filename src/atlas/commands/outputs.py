@@ -1,10 +1,10 @@
 """Checks before work begins: can the output be written?"""
 
-import os
 import tempfile
 from pathlib import Path
 
 from atlas.errors import AtlasError, listed
+from atlas.runs.hosts import machine_memory
 
 
 def require_file(path: Path | None, *suffixes: str) -> None:
@@ -67,7 +67,7 @@ def suffix_of(path: Path, *suffixes: str) -> str:
 
 def require_memory(needs: dict[str, int]) -> None:
     """Fail if what is needed, by what it is needed for, is more than this machine has."""
-    need, have = sum(needs.values()), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    need, have = sum(needs.values()), machine_memory()
     if need > have:
         parts = ", ".join(f"{size / 1e9:,.1f} GB for {words}" for words, size in needs.items())
         raise AtlasError(

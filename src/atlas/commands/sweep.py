@@ -51,8 +51,10 @@ def sweep_command(argv: list[str]) -> int:
 
     if args.judge is not None:
         from atlas.evaluation.sets import open_set
+        from atlas.runs.display import bar
 
-        open_set(args.judge)  # a bad name is said, and a set not there yet is built, before anything starts
+        with bar("building") as progress:  # a bad name is said, and a set not there yet is built, before all else
+            open_set(args.judge, progress=progress)
     judge = () if args.judge is None else (Evaluation(args.judge),)
 
     def tell(sentence: str) -> None:

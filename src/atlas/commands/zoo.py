@@ -109,17 +109,18 @@ def _print_list(cards: "dict[str, Card]") -> None:
     from atlas.runs.zoo import size_of
 
     sets = [name for name in FIRST if any(name in card.sets for card in cards.values())]
-    table = Table(box=None, pad_edge=False)
-    table.add_column("policy")
-    for heading in ("track", "trained on", *sets, "training", "parameters", "size"):
-        table.add_column(heading, justify="left" if heading in ("track", "trained on") else "right", no_wrap=True)
+    headings = ("policy", "trained on", *sets, "track", "training", "parameters", "size")
+    rows = []
     for name, card in cards.items():
         rates = [f"{card.sets[one]['mean']['value']:.0%}" if one in card.sets else "–" for one in sets]
-        size = f"{size_of(name) / 1e6:.1f} MB"
-        table.add_row(
-            f"[bold]zoo:{name}[/]", card.track, escape(card.levels), *rates, clock(60 * card.minutes),
-            short(card.parameters), size,
-        )  # fmt: skip
+        made = (card.track, clock(60 * card.minutes), short(card.parameters), f"{size_of(name) / 1e6:.1f} MB")
+        rows.append((f"zoo:{name}", card.levels, *rates, *made))
+    table = Table(box=None, pad_edge=False)
+    for heading, *cells in zip(headings, *rows, strict=True):  # as wide as its cells: it loses columns, not letters
+        left = heading in ("policy", "trained on", "track")
+        table.add_column(heading, justify="left" if left else "right", min_width=max(map(len, (heading, *cells))))
+    for policy, *others in rows:
+        table.add_row(f"[bold]{policy}[/]", *map(escape, others))
     console = Screen()
     console.print(table)
     console.print("\n`atlas zoo NAME` prints the card of one; `atlas watch zoo:NAME` shows how it plays")

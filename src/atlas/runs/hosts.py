@@ -10,12 +10,15 @@ import faulthandler
 import ipaddress
 import json
 import os
+import platform
+import re
 import socket
 import subprocess
 import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from atlas.errors import AtlasError
@@ -82,6 +85,18 @@ def _require_reachable(coordinator: str) -> None:
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def processor() -> str:
+    """What the processor is called."""
+    with suppress(OSError, TypeError):
+        return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1].strip()  # type: ignore[index]
+    return platform.processor() or platform.machine()
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def in_cluster(environment: dict[str, str]) -> bool:

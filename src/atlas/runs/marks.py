@@ -26,7 +26,7 @@ class Marks:
         while place // stride + 1 > self.most:
             stride *= 2
         following = (place // stride + 1) * stride
-        return min([-(-following * self.total // self._parts), *(own for own in self.at if own > steps)])
+        return min([-(-following * self.total // self.count), *(own for own in self.at if own > steps)])
 
     def stay(self, kept: Iterable[int]) -> set[int]:
         """Of things kept at these env steps those that stay: the first at or after each mark that counts, and the
@@ -43,9 +43,10 @@ class Marks:
         return stay | set(ordered[-1:])
 
     @property
-    def _parts(self) -> int:
+    def count(self) -> int:
+        """How many marks there are on the whole run, whether they count or not."""
         return 1 << max(0, (self.total // self.longest).bit_length() - 1)
 
     def _place(self, steps: int) -> int:
         """The number of the last mark at or before so many steps."""
-        return steps * self._parts // self.total
+        return steps * self.count // self.total

@@ -254,6 +254,10 @@ def go(
         if not quiet:
             _say_where(folder, config, checkpoints, start, layout)
         if not checkpoints.steps() and not folder.has_history():
+            if not quiet:
+                from atlas.runs.forecast import forecast
+
+                print(forecast(config, trainer, folder.path).told(), flush=True)
             trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
@@ -279,6 +283,7 @@ def go(
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
         snapshots: list[Snapshots] = []
+        began: list[tuple[int, float]] = []
         looking = observer(made, trainer)
         family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
         visit = None
@@ -313,6 +318,8 @@ def go(
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
         def note(moment: Moment) -> None:
+            if not began:
+                began.append((moment.steps, moment.seconds))
             result.iteration, result.steps, result.seconds = moment.iteration, moment.steps, moment.seconds
             result.stopped = moment.stopped
             for writer in writers:
@@ -347,6 +354,10 @@ def go(
             raise NotANumber(f"{error}; `{again}` goes on from the last checkpoint with half of it") from None
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
+    if began and not iteration:  # a run from its beginning
+        from atlas.runs.forecast import remember
+
+        remember(config, trainer, began[0], (result.steps, result.seconds))
     return result
 
 

@@ -141,18 +141,33 @@ def save_episode(subject: Problem | Level, actions: Iterable[Action], path: Path
     save_film(episode_frames(subject, actions), path, fps)
 
 
-def watched_frames(watched_problem: Problem, watched: Sequence[Scene]) -> "list[Image]":
-    """A picture for each moment of an episode that was watched, with what the player thought beside it."""
+def watched_frames(watched_problem: Problem, watched: Sequence[Scene], said: str = "") -> "list[Image]":
+    """A picture for each moment of an episode that was watched, with what the player thought beside it; above all of
+    them what it was told to do, if that was `said`."""
     task = unpack(watched_problem.task)
     return [
         canvas.pixels(
-            problem.drawing(
-                scene.level, task, _caption(scene.step, scene.action or "start", scene.record), scene.place,
-                strip=True, panel=choice_panel(scene.choice, scene.actions),
+            _under(
+                said,
+                problem.drawing(
+                    scene.level, task, _caption(scene.step, scene.action or "start", scene.record), scene.place,
+                    strip=True, panel=choice_panel(scene.choice, scene.actions),
+                ),
             )
         )
         for scene in watched
     ]  # fmt: skip
+
+
+def _under(said: str, page: Drawing) -> Drawing:
+    """A page with a sentence above it."""
+    if not said:
+        return page
+    size, gap = 0.7 * TILE, TILE / 2
+    lines = canvas.wrap(f"“{said}”", page.size[0] - 2 * gap, size)
+    words = tuple(Text((gap, gap + 1.4 * size * (n + 0.5)), line, size) for n, line in enumerate(lines))
+    head = gap + 1.4 * size * len(lines)
+    return canvas.arranged([(Drawing(words, (page.size[0], head)), (0.0, 0.0)), (page, (0.0, head))])
 
 
 def choice_panel(choice: Choice | None, actions: Sequence[str]) -> Drawing:
