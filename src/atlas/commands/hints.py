@@ -16,7 +16,7 @@ AFTER: Final[dict[str, tuple[Line, Line]]] = {
     "report": (("watch", IT), ("zoo",)),
     "reproduce": (("report", "RUN", "--reference", "paper"), ("reproduce", "--list")),
     "lineage": (("report", IT, "--out", "report.html"), ("lineage", "--help")),
-    "watch": (("eval", IT, "--problems", "hand"), ("zoo",)),
+    "watch": (("eval", IT), ("zoo",)),
     "zoo": (("watch", "zoo:quick", "--task", "pick up a key, then go to a ball"),) * 2,
     "export": (("eval", IT, "--problems", "hand"), ("zoo",)),
     "sample": (("play",),) * 2,
