@@ -1,0 +1,61 @@
+"""How the documentation becomes a site: `make docs`."""
+
+import sys
+from pathlib import Path
+
+from pygments.lexers.special import TextLexer
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "src"))
+
+from generated import fill  # noqa: E402
+
+import atlas  # noqa: E402
+
+project = "ATLAS"
+author = "The ATLAS developers"
+copyright = "The ATLAS developers. MIT licence"
+release = version = atlas.__version__
+
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["deflist", "colon_fence", "attrs_inline"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"  # the slow tests execute the notebooks; the site shows what they kept
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r".*")]
+smartquotes = False  # `--flag` is no dash
+highlight_language = "text"
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+default_role = "code"  # docstrings write `name` as Markdown does
+
+html_theme = "sphinx_book_theme"
+html_title = "ATLAS"
+html_static_path = ["_static"]
+html_css_files = ["atlas.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 2, "home_page_in_toc": True, "use_download_button": False}
+copybutton_prompt_text = "$ "
+
+
+def read(app, docname, source):
+    """What is generated is put in, and links to the notebooks, which lie beside this folder, lead to their pages."""
+    source[0] = fill(source[0]).replace("](../notebooks/", "](notebooks/")
+
+
+def outdated(app, env, added, changed, removed):
+    """Pages with generated parts are read again each time: what they are generated from is no file that Sphinx knows."""
+    return [name for name in env.found_docs if "<!-- generated:" in Path(env.doc2path(name)).read_text()]
+
+
+def setup(app):
+    for kind in ("english", "steps", "ltlf"):
+        app.add_lexer(kind, type(kind, (TextLexer,), {"name": kind, "aliases": [kind]}))
+    app.connect("source-read", read)
+    app.connect("env-get-outdated", outdated)
