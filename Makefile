@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 UV := $(shell command -v uv 2> /dev/null)
 
-.PHONY: train test test-slow fuzz lint types setup bench clean
+.PHONY: train test test-slow fuzz lint types setup bench docs clean
 
 train: $(READY)  ## train the default preset and show what it learnt
 	$(BIN)/atlas train quick --folder runs/quick-$$(date +%Y%m%d-%H%M%S)
@@ -24,6 +24,10 @@ fuzz: $(READY)  ## feed changed examples to everything that reads: `make fuzz N=
 
 bench: $(READY)  ## how fast everything is on this machine: many minutes, `make bench PARTS=world` fewer
 	$(BIN)/atlas bench $(PARTS)
+
+docs: $(READY)  ## build the site into docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
 """How the documentation becomes a site: `make docs`."""
 
+import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from generated import fill  # noqa: E402
 
 import atlas  # noqa: E402
 
+NOTEBOOKS = HERE.parent / "notebooks"
+shutil.copytree(NOTEBOOKS, HERE / "notebooks", dirs_exist_ok=True)  # pages lie in one folder for Sphinx
+
 project = "ATLAS"
 author = "The ATLAS developers"
 copyright = "The ATLAS developers. MIT licence"
@@ -25,7 +30,11 @@ myst_enable_extensions = ["deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"  # the slow tests execute the notebooks; the site shows what they kept
 nitpicky = True
-nitpick_ignore_regex = [("py:.*", r".*")]
+nitpick_ignore_regex = [
+    ("py:.*", r"(?!atlas\.).*"),  # types of other packages: nothing is fetched to look them up
+    ("py:.*", r"atlas\.(config|settings)\..*|atlas\.ued\.\w+Config"),  # the page of settings has them
+    ("py:.*", r"atlas\.(world|student|training)\..*|atlas\.types\.Item"),  # not for the outside
+]
 smartquotes = False  # `--flag` is no dash
 highlight_language = "text"
 
@@ -45,8 +54,19 @@ copybutton_prompt_text = "$ "
 
 
 def read(app, docname, source):
-    """What is generated is put in, and links to the notebooks, which lie beside this folder, lead to their pages."""
-    source[0] = fill(source[0]).replace("](../notebooks/", "](notebooks/")
+    """What is generated is put in, and links out of this folder are led to where the site has what they mean."""
+    folder = (HERE / docname).parent
+
+    def led(found):
+        text, path = found.groups()
+        target = (folder / path).resolve()
+        if target.is_relative_to(HERE):
+            return found[0]
+        if target.parent == NOTEBOOKS:
+            return f"[{text}]({path.replace('../', '', 1)})"
+        return text if target.is_dir() or target.suffix == ".md" else found[0]  # other files can be downloaded
+
+    source[0] = re.sub(r"\[([^\]]+)\]\((\.\./[^)#\s]+)\)", led, fill(source[0]))
 
 
 def outdated(app, env, added, changed, removed):
