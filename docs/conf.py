@@ -49,7 +49,7 @@ html_static_path = ["_static"]
 html_css_files = ["atlas.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"show_toc_level": 2, "home_page_in_toc": True, "use_download_button": False}
+html_theme_options = {"show_toc_level": 2, "home_page_in_toc": True, "use_download_button": False, "navbar_persistent": []}
 copybutton_prompt_text = "$ "
 
 
