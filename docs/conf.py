@@ -49,7 +49,12 @@ html_static_path = ["_static"]
 html_css_files = ["atlas.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_theme_options = {"show_toc_level": 2, "home_page_in_toc": True, "use_download_button": False, "navbar_persistent": []}
+html_theme_options = {
+    "show_toc_level": 2,
+    "home_page_in_toc": True,
+    "use_download_button": False,
+    "navbar_persistent": [],
+}
 copybutton_prompt_text = "$ "
 
 
@@ -70,7 +75,7 @@ def read(app, docname, source):
 
 
 def outdated(app, env, added, changed, removed):
-    """Pages with generated parts are read again each time: what they are generated from is no file that Sphinx knows."""
+    """Pages with generated parts are read again each time: Sphinx does not know what they are generated from."""
     return [name for name in env.found_docs if "<!-- generated:" in Path(env.doc2path(name)).read_text()]
 
 

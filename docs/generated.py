@@ -13,6 +13,7 @@ import re
 import textwrap
 import typing
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from atlas.cli import COMMANDS, main
 from atlas.config import Config
@@ -92,9 +93,9 @@ def _field_words(cls: type) -> dict[str, str]:
     for one in reversed(cls.__mro__):
         if dataclasses.is_dataclass(one):
             body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body  # type: ignore[attr-defined]
-            for line, after in zip(body, body[1:], strict=False):
+            for line, after in pairwise(body):
                 if isinstance(line, ast.AnnAssign) and isinstance(after, ast.Expr):
-                    found[line.target.id] = " ".join(str(ast.literal_eval(after.value)).split())  # type: ignore[union-attr]
+                    found[ast.unparse(line.target)] = " ".join(str(ast.literal_eval(after.value)).split())
     return found
 
 
@@ -112,7 +113,7 @@ def _command(name: str, heading: str) -> Iterator[str]:
     yield f"{heading} `atlas {name}`"
     yield f"```text\n{usage}\n```"
     yield about
-    for title, (words, rows) in boxes.items():
+    for title, rows in boxes.items():
         if title == "subcommands":
             for row, _ in rows:
                 yield from _command(f"{name} {row.split()[1]}", heading + "#")
@@ -135,16 +136,16 @@ def _help_of(name: str) -> str:
     return text.read()
 
 
-Box = tuple[str, list[tuple[str, str]]]
+Rows = list[tuple[str, str]]
 
 
-def read_help(text: str) -> tuple[str, str, dict[str, Box]]:
-    """A help text taken apart: usage, description, and by box its own words and its rows (flag, what it says)."""
+def read_help(text: str) -> tuple[str, str, dict[str, Rows]]:
+    """A help text taken apart: usage, description, and the rows of each box (flag, what it says)."""
     before, *drawn = re.split(r"^╭─ (.*?) ─*╮$", text, flags=re.MULTILINE)
     usage, _, about = before.removeprefix("usage: ").partition("\n\n")
-    boxes: dict[str, Box] = {}
+    boxes: dict[str, Rows] = {}
     for title, content in zip(drawn[::2], drawn[1::2], strict=True):
-        words, rows = "", []
+        rows: Rows = []
         for line in re.findall(r"^│(.*)│$", content, re.MULTILINE):
             head, _, told = line[1:].rstrip().partition("  ")
             if head and (title == "positional arguments" or re.match(r"-|•", head)):
@@ -154,9 +155,7 @@ def read_help(text: str) -> tuple[str, str, dict[str, Box]]:
                 rows.append((head, told.strip()))
             elif rows:
                 rows[-1] = rows[-1][0], f"{rows[-1][1]} {line.strip()}".strip()
-            elif set(line.strip()) - {"─"}:
-                words = f"{words} {line.strip()}".strip()
-        boxes[title] = words, rows
+        boxes[title] = rows
     return _plainly(" ".join(usage.split())), _paragraphs(about), boxes
 
 

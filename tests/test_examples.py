@@ -5,7 +5,6 @@ import os
 import runpy
 import site
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
