@@ -1,7 +1,6 @@
 """How the documentation becomes a site: `make docs`."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -16,7 +15,9 @@ from generated import fill  # noqa: E402
 import atlas  # noqa: E402
 
 NOTEBOOKS = HERE.parent / "notebooks"
-shutil.copytree(NOTEBOOKS, HERE / "notebooks", dirs_exist_ok=True)  # pages lie in one folder for Sphinx
+for page in NOTEBOOKS.glob("*.ipynb"):  # Sphinx wants all pages in one folder
+    (HERE / "notebooks").mkdir(exist_ok=True)
+    (HERE / "notebooks" / page.name).write_text(page.read_text().replace("](../docs/", "](../"))
 
 project = "ATLAS"
 author = "The ATLAS developers"
