@@ -19,6 +19,7 @@ from jaxtyping import Bool, Int, Int8, Int32, Key, UInt8
 from rich.text import Text as TerminalText
 
 from atlas.domains import DOMAINS, DomainRow
+from atlas.domains.shared import in_chunks
 from atlas.errors import LevelTextError
 from atlas.pictured import Pictured
 from atlas.presets import Preset, tiny
@@ -284,8 +285,8 @@ class CorridorSurface:
     def holding(self, level: Level) -> None:
         return None
 
-    def screen(self, settings: CorridorConfig) -> Callable[[Problem], Bool[Array, ""]]:
-        return partial(_screen, Corridor(settings))
+    def screen(self, settings: CorridorConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
+        return in_chunks(partial(_screen, Corridor(settings)))
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         return np.asarray(jax.vmap(partial(_screen, Corridor(CorridorConfig())))(problems))

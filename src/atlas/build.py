@@ -1,7 +1,7 @@
 """Wires a config into a `Trainer`: asks the tables of domains, samplers, scores and teachers."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,13 +16,12 @@ from atlas.devices import ALONE, Layout
 from atlas.domains import domain_of, surface_of, vocabulary_of
 from atlas.errors import AtlasError, nearest
 from atlas.problems import (
-    ECHO,
     EDITS,
     PRECEDING,
     SUCCEEDING,
+    Check,
     SampleBatchFn,
     batch_sampler,
-    checker,
     domain_features,
     echoer,
     edit_names,
@@ -40,12 +39,12 @@ from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Play, Trainer, TrainState
+from atlas.training import Play, Trainer, annealing
 from atlas.types import Echoes, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
 from atlas.ued.scores import SCORES, Played
-from atlas.ued.supply import Supply
+from atlas.ued.supply import ECHO, Supply
 from atlas.world import World
 
 
@@ -74,7 +73,7 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
     return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
 
 
-def solvability_check(config: Config) -> Callable[[Problem], Array]:
+def solvability_check(config: Config) -> Check:
     """The domain's cheap check, for the levels of a config."""
     return surface_of(config.domain.name).screen(config.domain)
 
@@ -94,13 +93,6 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
         return params, learner.init(params)
-
-    def remaining(state: TrainState) -> Array:
-        """The share of the run that is still to come, by env steps or by the clock."""
-        scored = (state.iterations - state.trained).astype(jnp.float32) * (plan.num_eval or 0)
-        envs = scored + state.trained.astype(jnp.float32) * plan.num_train
-        done = envs * (config.run.rollout / config.run.total_steps)
-        return jnp.maximum(0.0, 1.0 - (done if state.clock is None else jnp.maximum(done, state.clock)))
 
     def play(key: Key[Array, ""], params: Any, problems: Problem, resume: Any) -> Play:
         if plan.echo:
@@ -157,7 +149,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         partial=jax.eval_shape(partial_progress),
         plan=plan,
         each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
-        check=layout.shard_map(checker(solvability_check(config)), 0, 0) if plan.edits and plan.edits.screen else None,
+        check=layout.shard_map(solvability_check(config), 0, 0) if plan.edits and plan.edits.screen else None,
         features=features,
         mentions=lambda problem: mentions(world.formalism.graph(problem.task)),
         props=len(world.domain.mask),
@@ -181,7 +173,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         resume=resume,
         layout=layout,
         average=settings.average,
-        anneal=remaining if settings.anneal else None,
+        anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
         by_clock=settings.anneal and config.run.time_limit is not None,
     )
 
@@ -218,7 +210,7 @@ def _require_helpers(config: Config) -> None:
 
 
 AT_ONCE = 256
-"""Problems that are checked side by side: the check needs memory."""
+"""Tasks whose paths are counted side by side: that needs memory."""
 
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
@@ -229,15 +221,13 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}
 
-    def inspect_one(pair: tuple[Problem, Any]) -> dict[str, Array]:
-        flat, task = pair
-        paths = count_paths(task)
+    @jax.jit
+    def inspect_both(flat: Problem, tasks: Any) -> dict[str, Array]:
+        paths = jax.lax.map(count_paths, tasks, batch_size=AT_ONCE)
         return {"solvable": screen(flat), "paths": paths.count, "path_length": paths.mean}
 
-    inspect_pairs = jax.jit(lambda *pairs: jax.lax.map(inspect_one, pairs, batch_size=AT_ONCE))
-
     def inspect(problems: Problem) -> dict[str, Array]:
-        return inspect_pairs(problems.replace(task=flattened(problems.task)), problems.task)
+        return inspect_both(problems.replace(task=flattened(problems.task)), problems.task)
 
     return Observer(
         teacher=trainer.teacher,

@@ -38,15 +38,13 @@ from atlas.vocabulary import RUNNING
 
 SampleFn = Callable[[Key[Array, ""]], Problem]
 SampleBatchFn = Callable[[Key[Array, ""], int], Problem]
-Check = Callable[[Problem], Bool[Array, ""]]
-"""Whether one problem can be solved, as far as a cheap check tells."""
+Check = Callable[[Problem], Bool[Array, "batch"]]
+"""Which problems of a batch can be solved, as far as a cheap check tells: the `screen` of a Surface."""
 Weights = Float32[Array, "edits"] | None
 """How often each edit of the table is made, in proportion; None: all alike."""
 
 MAX_ROUNDS: Final = 64
 """How often a batch is drawn anew while too few problems pass the check."""
-CHUNK: Final = 1024
-"""How many problems are checked at once: the check needs memory."""
 
 
 def sampler(config: PairingConfig, domain: Domain, formalism: Formalism) -> SampleFn:
@@ -75,21 +73,6 @@ def mentions(graph: Graph) -> Int32[Array, "literals"]:
     return jnp.where(asked, graph.guard.astype(jnp.int32) - 1, -1).reshape(-1)
 
 
-def checker(check: Check) -> Callable[[Problem], Bool[Array, "batch"]]:
-    """The check for a batch, CHUNK problems at a time; a check that has a way of its own for many (`many`) takes it."""
-
-    def many(problems: Problem) -> Bool[Array, "batch"]:
-        size = min(len(problems.task.target), CHUNK)
-        found: Bool[Array, "batch"]
-        if (own := getattr(check, "many", None)) is not None:
-            found = own(problems, size)
-        else:
-            found = jax.lax.map(check, problems, batch_size=size)
-        return found
-
-    return many
-
-
 def batch_sampler(
     config: PairingConfig, domain: Domain, formalism: Formalism, check: Check | None = None
 ) -> SampleBatchFn:
@@ -100,10 +83,14 @@ def batch_sampler(
     screened. Jittable with n static.
     """
     one = sampler(config, domain, formalism)
-    check_many = checker(check) if check else None
 
     def draw(key: Key[Array, ""], n: int) -> Problem:
         return jax.vmap(one)(jax.random.split(key, n))
+
+    if not config.solvable:
+        return draw
+    if check is None:
+        raise ValueError("solvable problems need a check")
 
     def screened(key: Key[Array, ""], n: int) -> Problem:
         key_first, key_rounds = jax.random.split(key)
@@ -112,8 +99,7 @@ def batch_sampler(
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
             kept, found, number = state
             drawn = draw(jax.random.fold_in(key_rounds, number), drawn_at_once)
-            assert check_many is not None  # nothing is screened without a check
-            passed = check_many(drawn)
+            passed = check(drawn)
             place = jnp.where(passed, found + jnp.cumsum(passed) - 1, n)
             kept = jax.tree.map(lambda old, new: old.at[place].set(new, mode="drop"), kept, drawn)
             return kept, jnp.minimum(found + jnp.sum(passed), n), number + 1
@@ -126,15 +112,11 @@ def batch_sampler(
         turn = jnp.where(found > 0, jnp.arange(n) % jnp.maximum(found, 1), jnp.arange(n))
         return jax.tree.map(lambda x: x[turn], kept)
 
-    if config.solvable and check is None:
-        raise ValueError("solvable problems need a check")
-    return screened if config.solvable else draw
+    return screened
 
 
 PRECEDING, SUCCEEDING = "hindsight_preceding", "hindsight_succeeding"
 """Hindsight: the goal becomes how far the student got; or the problem starts there."""
-ECHO: Final = "echo"
-"""The task was read off an episode (`echoer`)."""
 NO_EDIT: Final = -1
 FEW: Final = 64
 """Children that are not worth grouping."""

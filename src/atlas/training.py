@@ -82,6 +82,19 @@ class Metrics(Struct):
     """The first iteration whose losses were not finite; NEVER if all were."""
 
 
+def annealing(plan: Plan, share: float) -> Callable[[TrainState], Float32[Array, ""]]:
+    """The share of the run that is still to come, by env steps or by the host's clock: what the learning rate is
+    multiplied by. `share` is how much of the run the rollout of one environment is."""
+
+    def remaining(state: TrainState) -> Float32[Array, ""]:
+        scored = (state.iterations - state.trained).astype(jnp.float32) * (plan.num_eval or 0)
+        envs = scored + state.trained.astype(jnp.float32) * plan.num_train
+        done = envs * share
+        return jnp.maximum(0.0, 1.0 - (done if state.clock is None else jnp.maximum(done, state.clock)))
+
+    return remaining
+
+
 @dataclass(frozen=True)
 class Trainer:
     """A run as pure functions: `init(key)`, `step(state)`, `steps(state, n)`. It is handed who takes part."""

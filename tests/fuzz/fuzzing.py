@@ -139,7 +139,7 @@ def _metrics(path: Path) -> None:
 
     records = read(path)
     known = [record for record in records if isinstance(record.get("steps"), int | float)]
-    run = Run(path, "", None, known, {}, {}, (), ())  # type: ignore[arg-type]
+    run = Run(path, "", None, known, None, {}, {}, (), ())  # type: ignore[arg-type]
     keys(Group("", (run,)), "losses")
     points(known, at("losses", "value"))
     JsonLines(path, 3).close()
@@ -170,7 +170,7 @@ def _arguments(path: Path) -> None:
 @cache
 def _desk() -> tuple[Any, Path]:
     """The desk of a studio, and its folder."""
-    from atlas.studio.desk import Desk
+    from atlas.studio.answers import Desk
     from atlas.studio.messages import Studio
 
     root = Path(tempfile.mkdtemp(dir=os.environ["XDG_CACHE_HOME"])) / "studio"

@@ -100,7 +100,7 @@ def test_every_section_is_filled(single: str) -> None:
 
 def test_the_first_screen_says_what_came_of_it(single: str) -> None:
     header = single[single.index("<header>") : single.index("</header>")]
-    assert "<b>2 % → 69 %</b><span>held-out problems, first to last</span>" in header
+    assert "<b>2 % → 69 %</b><span>held-out problems, untrained to last</span>" in header
     assert "<span>set, mean solve rate</span>" in header
 
 

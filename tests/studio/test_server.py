@@ -51,7 +51,7 @@ def test_the_page_comes_with_what_it_needs_and_allows_no_other_source(client):
     assert page.headers["referrer-policy"] == "no-referrer"
     for name in ("studio.js", "studio.css", "ask.js", "icon.svg"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 200
-    for name in ("index.html", "..%2fserver.py", "desk.py", "%2e%2e/workers.py"):
+    for name in ("index.html", "..%2fserver.py", "answers.py", "%2e%2e/workers.py"):
         assert client.get(f"/{TOKEN}/{name}").status_code == 404
 
 
@@ -271,6 +271,20 @@ def test_a_lane_that_is_busy_does_not_keep_the_other_waiting(tmp_path):
     run(tmp_path, scenario)
 
 
+def test_who_still_waits_when_the_studio_ends_is_answered(tmp_path):
+    async def scenario(made):
+        await made.ask("level", {})
+        waiting = [asyncio.create_task(made.ask("level", {"do": "wait", "seconds": 60})) for _ in range(2)]
+        await asyncio.sleep(0.1)
+        await made.close()
+        assert made.closed
+        assert all(one["error"]["cancelled"] for one in await asyncio.gather(*waiting))
+        assert (await made.ask("level", {}))["error"]["cancelled"]
+        assert made.workers["desk"].starts == 1
+
+    run(tmp_path, scenario)
+
+
 def test_a_flood_of_messages_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "MOST_WAITING", 5)
 
@@ -317,7 +331,7 @@ def test_addresses():
 
 
 def test_every_message_has_an_answer():
-    from atlas.studio.desk import Desk
+    from atlas.studio.answers import Desk
 
     assert all(callable(getattr(Desk, name)) for name in MESSAGES)
     assert json.loads(json.dumps(list(MESSAGES))) == [*messages.MESSAGES]

@@ -49,7 +49,7 @@ def studio_command(argv: list[str]) -> int:
     extra("uvicorn", "the studio", "studio")
     extra("starlette", "the studio", "studio")
     from atlas.domains import known_domain
-    from atlas.runs.folder import located
+    from atlas.runs.folder import is_in_zoo, located
     from atlas.studio.messages import Studio
     from atlas.studio.server import bind, serve
 
@@ -59,7 +59,7 @@ def studio_command(argv: list[str]) -> int:
     if args.policy is not None and not located(args.policy).exists():
         raise AtlasError(f"{args.policy} does not exist: a run folder, a checkpoint or a policy (npz) is needed")
     policy = args.policy
-    if policy is not None and not policy.startswith("zoo:"):
+    if policy is not None and not is_in_zoo(policy):
         policy = str(Path(policy).resolve())
     studio = Studio(str(root), given, policy, args.read_only, known_domain(args.domain))
     with bind(args.host, args.port) as listening:

@@ -1,12 +1,29 @@
 """What the surfaces of our domains share. Drawing and solving are imported when they are asked for."""
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final
 
+import jax
 import numpy as np
+from jax import Array
+from jaxtyping import Bool
 
 from atlas.domains import find
 from atlas.types import Level, Problem, unpack_pair
+
+CHUNK: Final = 1024
+"""How many problems are checked at once: checks need memory."""
+
+
+def in_chunks(check: Callable[[Problem], Bool[Array, ""]]) -> Callable[[Problem], Bool[Array, "batch"]]:
+    """The `screen` of a Surface, of a check of one problem."""
+
+    def many(problems: Problem) -> Bool[Array, "batch"]:
+        size = min(len(problems.task.target), CHUNK)
+        found: Bool[Array, "batch"] = jax.lax.map(check, problems, batch_size=size)
+        return found
+
+    return many
 
 
 class GridSurface:

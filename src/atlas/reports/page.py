@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from statistics import fmean
 from typing import Final, TypeVar
 
 import jax
@@ -277,10 +278,14 @@ def _headline(report: Report) -> str:
     items = []
     for group in report.groups:
         whose = f"{group.name}, " if several else ""
-        both = [(rates[0], rates[-1]) for run in group.runs if (rates := _held_out_rates(run))]
-        if both:
-            before, after = np.mean(both, axis=0)
-            items.append((f"{_per_cent(before)} → {_per_cent(after)}", f"{whose}held-out problems, first to last"))
+        examined = [(run, rates) for run in group.runs if (rates := _held_out_rates(run))]
+        if examined:
+            untrained = [run.untrained for run, _ in examined if run.untrained is not None]
+            begun = len(untrained) == len(examined)
+            before = fmean(untrained if begun else [rates[0] for _, rates in examined])
+            after = fmean(rates[-1] for _, rates in examined)
+            when = "untrained to last" if begun else "first to last"
+            items.append((f"{_per_cent(before)} → {_per_cent(after)}", f"{whose}held-out problems, {when}"))
     for one in report.sets:
         for result in one.results:
             whose = f"{result.group.name}, " if several else ""
@@ -357,6 +362,12 @@ def _command_for(report: Report) -> str:
     return shlex.quote(str(report.runs[0].path))
 
 
+def _evaluate(report: Report) -> str:
+    """The command that puts the first run to its domain's first set."""
+    known = list(named_sets(report.runs[0].config.domain.name))
+    return f"atlas eval {_command_for(report)} --problems {known[0] if known else 'FILE'}"
+
+
 def _learning(report: Report, charts: Sequence[Chart]) -> str:
     parts = [_charts(charts)]
     run = _command_for(report)
@@ -365,15 +376,13 @@ def _learning(report: Report, charts: Sequence[Chart]) -> str:
             _absent(report, f"No solve rates on held-out problems yet: `atlas resume {run}` goes on and writes them.")
         )
     if not any(chart.name.startswith("over-time") for chart in charts):
-        parts.append(
-            _absent(report, f"No evaluation over time: `atlas eval {run} --problems hand --over-time` makes one.")
-        )
+        parts.append(_absent(report, f"No evaluation over time: `{_evaluate(report)} --over-time` makes one."))
     return "".join(parts)
 
 
 def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
     if not report.sets:
-        sentence = f"No evaluation yet: `atlas eval {_command_for(report)} --problems hand` makes one."
+        sentence = f"No evaluation yet: `{_evaluate(report)}` makes one."
         return _absent(report, sentence)
     parts = []
     for one in report.sets:
@@ -427,7 +436,7 @@ def _episodes(report: Report) -> str:
     parts = [about, content, *(_absent(report, note) for note in notes)]
     if not content and not notes:
         run = _command_for(report)
-        sentence = f"No episodes: `atlas eval {run} --problems hand` finds the best and worst problems"
+        sentence = f"No episodes: `{_evaluate(report)}` finds the best and worst problems"
         parts.append(_absent(report, f"{sentence}; `atlas watch {run} PROBLEM` shows one."))
     return "".join(parts)
 

@@ -10,7 +10,7 @@ from atlas.config import Config
 from atlas.errors import AtlasError
 from atlas.evaluation.results import OVER_TIME, read_evaluation, results_of
 from atlas.presets import presets
-from atlas.runs.folder import find
+from atlas.runs.folder import RunFolder, find
 from atlas.runs.metrics import read
 from atlas.settings import show, to_plain
 
@@ -34,6 +34,8 @@ class Run:
     config: Config
     records: list[Plain]
     """The lines of its metrics file."""
+    untrained: float | None
+    """The share of held-out problems that its untrained student solved, where it stopped to say so."""
     evaluations: dict[str, Plain]
     """By the name of the set."""
     over_time: dict[str, Plain]
@@ -79,11 +81,18 @@ def _read_run(path: Path, name: str) -> Run:
             for record in read(folder.metrics_file)
             if isinstance(record.get("steps"), int | float) and isinstance(record.get("seconds", 0.0), int | float)
         ],
+        untrained=_untrained(folder),
         evaluations={stem: content for stem, content in told.items() if content.get("runs")},
         over_time={stem.removesuffix(OVER_TIME): content for stem, content in told.items() if content.get("points")},
         snapshots=tuple(sorted(folder.snapshots.glob("*.npz"))),
         notes=tuple(notes),
     )
+
+
+def _untrained(folder: RunFolder) -> float | None:
+    before = folder.summary().get("before")
+    rate = before.get("all") if isinstance(before, dict) else None
+    return float(rate) if isinstance(rate, int | float) else None
 
 
 def _read_evaluations(files: dict[str, Path], notes: list[str]) -> dict[str, Plain]:

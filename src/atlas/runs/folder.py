@@ -74,6 +74,13 @@ class RunFolder:
     def summary_file(self) -> Path:
         return self.path / "summary.json"
 
+    def summary(self) -> dict[str, Any]:
+        """What came of the run, as it was written when it last stopped; empty if that cannot be read."""
+        with suppress(OSError, ValueError):
+            told = json.loads(self.summary_file.read_text())
+            return told if isinstance(told, dict) else {}
+        return {}
+
     @property
     def init_file(self) -> Path:
         """The weights that it began with, if it was given any."""

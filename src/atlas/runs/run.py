@@ -195,8 +195,8 @@ def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None
 
 def _finished(folder: RunFolder, config: Config) -> Result | None:
     """How a run ended, if it is over and these settings ask for no more of it."""
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, AtlasError):
-        told = json.loads(folder.summary_file.read_text())
+    with suppress(ValueError, TypeError, KeyError, AttributeError, AtlasError):
+        told = folder.summary()
         rates = {when: SolveRates.read(told[when]) for when in ("before", "after")}
         result = Result(**told | rates | {"folder": folder.path})
         if not result.stopped and is_over(config, result.steps, result.seconds):

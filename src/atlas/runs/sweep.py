@@ -220,10 +220,8 @@ class Job:
 
     def summary(self) -> dict[str, Any] | None:
         """What came of it; None unless it is done."""
-        with contextlib.suppress(OSError, ValueError):
-            told = json.loads(RunFolder(self.folder).summary_file.read_text())
-            return None if told["stopped"] else told
-        return None
+        told = RunFolder(self.folder).summary()
+        return None if told.get("stopped", True) else told
 
     def missing(self) -> list[Evaluation]:
         """The evaluations that a trained run has yet to be put to."""

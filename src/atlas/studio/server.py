@@ -203,7 +203,7 @@ def application(
                     quiet = 0.0
                     yield ": still here\n\n"
                 await asyncio.sleep(BEAT)
-                if await request.is_disconnected():
+                if lanes.closed or await request.is_disconnected():
                     return
                 quiet, before, last = quiet + BEAT, last, _stamp(folder)
                 told = {} if last == before else await lanes.ask("run", {"run": run}, "live")
@@ -296,8 +296,15 @@ def serve(studio: Studio, host: str, port: int, listening: socket.socket, tell: 
         else:
             tell(address(host, port, token))
 
+    class Server(uvicorn.Server):
+        """Answers whoever still waits before it ends, so that nothing is cut off."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await app.state.lanes.close()
+            await super().shutdown(sockets)
+
     app = application(studio, token, host, port, ready)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, server_header=False))
+    server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=3, server_header=False))
     server.run(sockets=[listening])
     if trouble:
         raise AtlasError(trouble[0])

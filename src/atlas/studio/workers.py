@@ -64,11 +64,16 @@ class Worker:
     """The one that is being answered."""
     starts: int = 0
     """How often it was started."""
+    closed: bool = False
+    """Whether the studio is ending: nothing more is answered."""
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _loop: "asyncio.Task[None] | None" = None
 
     def add(self, job: Job) -> None:
         """Put a message at the end of the queue; those that it makes pointless are cancelled."""
+        if self.closed:
+            _settle(job, CANCELLED)
+            return
         if job.message.newest:
             self.cancel(job.page, job.name)
         if len(self.waiting) >= MOST_WAITING:
@@ -171,6 +176,7 @@ class Worker:
 
     async def close(self) -> None:
         """End the process; what waits for it is cancelled."""
+        self.closed = True
         if self._loop is not None:
             self._loop.cancel()
         for job in (*self.waiting, *([self.now] if self.now else [])):
@@ -198,6 +204,10 @@ class Lanes:
     def cancel(self, page: str, name: str) -> int:
         return self.workers[MESSAGES[name].lane].cancel(page, name)
 
+    @property
+    def closed(self) -> bool:
+        return any(worker.closed for worker in self.workers.values())
+
     async def close(self) -> None:
         await asyncio.gather(*(worker.close() for worker in self.workers.values()))
 
@@ -216,7 +226,7 @@ Answer = Callable[[str, dict[str, Any]], Any]
 def open_desk(studio: Studio) -> Answer:
     """Who answers; what it needs is imported now."""
     from atlas.programs import keep_programs
-    from atlas.studio.desk import Desk
+    from atlas.studio.answers import Desk
 
     keep_programs()
     return Desk(studio).answer

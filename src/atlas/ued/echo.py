@@ -20,7 +20,7 @@ from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
 from atlas.ued.plr import PLRState
 from atlas.ued.scores import expected_rate
-from atlas.ued.supply import Supply, numbers_after, sampled
+from atlas.ued.supply import ECHO, Supply, numbers_after, sampled
 
 
 class EchoState(PLRState):
@@ -107,7 +107,7 @@ class Echo:
     def _lineage(self, state: EchoState, parents: Lineage) -> Lineage:
         """Of problems that were read off those of a batch."""
         batch = len(parents.number)
-        row = self.supply.edit_names.index("echo")
+        row = self.supply.edit_names.index(ECHO)
         return Lineage.unchecked(
             number=numbers_after(state.next_number, jnp.arange(batch, dtype=jnp.int32)),
             parent=parents.number,

@@ -15,6 +15,8 @@ from atlas.ued import Plan
 EditFn = Callable[..., tuple[Problem, Lineage]]
 """From a key, a problem, its lineage, partial progress and the weights of kinds of edits (None: all alike): a child and
 its lineage, to be numbered by the teacher."""
+ECHO: Final = "echo"
+"""The task was read off an episode (`echoer`)."""
 TRIES: Final = 3
 """Children that are made for each one wanted, where they are screened."""
 

@@ -178,7 +178,7 @@ class MinigridSurface(GridSurface):
         "↑ forward  ← → turn  p pick up  d put down  space toggle",
     )  # fmt: skip
 
-    def screen(self, settings: MinigridConfig) -> Callable[[Problem], Bool[Array, ""]]:
+    def screen(self, settings: MinigridConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
         """The relaxed check of the paper, with room for all doors that these levels can have."""
         from atlas.domains.minigrid.solver.relaxed import Relaxed
 

@@ -37,6 +37,7 @@ from atlas.domains.minigrid.grid import (
     kind_of,
 )
 from atlas.domains.minigrid.solver.boards import LOCKED_CODES, codes_of
+from atlas.domains.shared import in_chunks
 from atlas.struct import Struct
 from atlas.tasks import packed
 from atlas.tasks.machine import UNUSED
@@ -89,20 +90,13 @@ class Relaxed:
     locks: int
     free_form: bool
 
-    def __call__(self, problem: Problem) -> Bool[Array, ""]:
-        return relaxed(problem, self.locks, self.free_form)
-
-    def many(self, problems: Problem, size: int) -> Bool[Array, "batch"]:
-        """A batch, at most `size` problems at a time.
-
-        Levels without a layout of rooms take many times as long, so they are put together: only chunks that hold one
-        pay for it.
-        """
+    def __call__(self, problems: Problem) -> Bool[Array, "batch"]:
+        """For a batch. Levels without a layout of rooms take many times as long, so they are put together: only chunks
+        that hold one pay for it."""
         if not self.free_form:
-            rooms: Bool[Array, "batch"] = jax.lax.map(self, problems, batch_size=size)
-            return rooms
+            return in_chunks(partial(relaxed, locks=self.locks, free_form=False))(problems)
         batch = problems.level.rooms.shape[0]
-        size = max(n for n in range(1, min(size, TOGETHER) + 1) if batch % n == 0)
+        size = max(n for n in range(1, min(batch, TOGETHER) + 1) if batch % n == 0)
         order = jnp.argsort(problems.level.rooms != 0)
         chunks = jax.tree.map(lambda leaf: leaf[order].reshape(-1, size, *leaf.shape[1:]), problems)
 

@@ -9,8 +9,8 @@ import corridor
 from atlas.domains import surface_of
 from atlas.errors import AtlasError, LevelTextError, TextError
 from atlas.runs.problem_files import load
-from atlas.studio import desk as desks
-from atlas.studio.desk import Desk
+from atlas.studio import answers as desks
+from atlas.studio.answers import Desk
 from atlas.studio.messages import Studio
 from fake_runs import fake_run
 

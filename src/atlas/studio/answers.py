@@ -30,7 +30,7 @@ from atlas.domains import (
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
 from atlas.programs import Program
 from atlas.runs.checkpoints import load_policy, run_of
-from atlas.runs.folder import RunFolder, in_use
+from atlas.runs.folder import RunFolder, in_use, is_in_zoo, located
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
@@ -92,8 +92,6 @@ class Desk:
         """The domains, the problem to begin with, and what can be opened."""
         document, where = self._first()
         problem = _problem(Body(document))
-        if self.studio.policy is not None and self.studio.policy.startswith("zoo:"):
-            load_policy(self.studio.policy)  # one that is not there is told now, not when it is watched
         return {
             "domains": {name: _domain_facts(name) for name in DOMAINS},
             "problem": document,
@@ -340,7 +338,7 @@ class Desk:
 
     def _readable(self, words: str) -> Path:
         """A path that may be read: below the folder of the studio, or of the run whose policy it was started with."""
-        if self.studio.policy is not None and not self.studio.policy.startswith("zoo:"):
+        if self.studio.policy is not None and not is_in_zoo(self.studio.policy):
             path = _resolved(Path(words))
             if path.is_relative_to(_resolved(Path(self.studio.policy))):
                 return path
@@ -544,9 +542,9 @@ class Desk:
         from atlas.show.episode import Trained
 
         given = body.text("policy", self.studio.policy, most=1000)
-        if not given.startswith("zoo:") and given != self.studio.policy:
+        if not is_in_zoo(given) and given != self.studio.policy:
             given = str(self._readable(given))
-        when = None if given.startswith("zoo:") else _changed(RunFolder(Path(given)).checkpoints)
+        when = _changed(RunFolder(located(given)).checkpoints)
         if (given, when) not in self._players:
             policy = load_policy(given)
             self._players = {(given, when): (Trained(policy.student, policy.params), policy)}
@@ -554,7 +552,7 @@ class Desk:
         trained_in = RunFolder(policy.run).config().domain.name
         if trained_in != domain:
             raise AtlasError(f"the policy was trained in {trained_in}, and this problem is of {domain}")
-        return player, {"name": given if given.startswith("zoo:") else policy.run.name, "steps": policy.steps}
+        return player, {"name": given if is_in_zoo(given) else policy.run.name, "steps": policy.steps}
 
 
 class Game:
