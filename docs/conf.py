@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
 from pygments.lexers.special import TextLexer
 
 HERE = Path(__file__).parent
@@ -80,8 +81,22 @@ def outdated(app, env, added, changed, removed):
     return [name for name in env.found_docs if "<!-- generated:" in Path(env.doc2path(name)).read_text()]
 
 
+def signature(app, what, name, obj, options, arguments, returns):
+    """Classes are told by their attributes, which are listed below."""
+    return ("", None) if what == "class" else (arguments, returns)
+
+
+def shorten(app, domain, kind, content):
+    """Arrays by the name that people know."""
+    for text in list(content.parent.findall(nodes.Text)):
+        if "jaxlib._jax.Array" in text:
+            text.parent.replace(text, nodes.Text(text.replace("jaxlib._jax.Array", "Array")))
+
+
 def setup(app):
     for kind in ("english", "steps", "ltlf"):
         app.add_lexer(kind, type(kind, (TextLexer,), {"name": kind, "aliases": [kind]}))
     app.connect("source-read", read)
     app.connect("env-get-outdated", outdated)
+    app.connect("autodoc-process-signature", signature)
+    app.connect("object-description-transform", shorten)
