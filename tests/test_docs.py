@@ -286,7 +286,12 @@ def test_the_problem_of_the_tutorial_as_its_commands_take_it(tmp_path, monkeypat
 
 FAST = {"plugins", "write-a-task", "draw-a-problem"}
 SCRIPTS = [path for path in PAGES if path.is_relative_to(DOCS) and blocks(path, "python")]
-EXCERPTS = {"tasks": "a translator of one's own", "demos": "a file of demonstrations", "babyai": "an extra"}
+EXCERPTS = {
+    "tasks": "a translator of one's own",
+    "export": "a policy that was written to a file",
+    "demos": "a file of demonstrations",
+    "babyai": "an extra",
+}
 """Pages whose Python needs something that is not there, and what; other tests run the like."""
 
 
