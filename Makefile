@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 WORKERS ?= 2
 UV := $(shell command -v uv 2> /dev/null)
 
-.PHONY: help train test test-slow fuzz lint types setup bench film dist constraints clean
+.PHONY: help train test test-slow fuzz lint types setup bench docs film dist constraints clean
 
 help:  ## what there is to make (this list)
 	@grep -hE '^[a-z][a-z-]*:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[ ]*/\1\t/' | expand -t 12
@@ -28,6 +28,10 @@ fuzz: $(READY)  ## feed changed examples to everything that reads: `make fuzz N=
 
 bench: $(READY)  ## how fast everything is on this machine: many minutes, `make bench PARTS=world` fewer
 	$(BIN)/atlas bench $(PARTS)
+
+docs: $(READY)  ## build the site into docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 film: $(READY)  ## the film of the README, anew
 	$(BIN)/python docs/film.py

@@ -1,12 +1,10 @@
-"""The examples and the pages about Python do what they say: agents learn, a package beside ours is found, trained."""
+"""The examples do what they say: agents learn, a package beside ours is found, trained."""
 
 import json
 import os
-import re
 import runpy
 import site
 import subprocess
-import sys
 import venv
 from pathlib import Path
 
@@ -14,26 +12,6 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
-
-
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param("environment", marks=pytest.mark.slow),
-        pytest.param("python", marks=pytest.mark.slow),
-        "plugins",
-    ],
-)
-def test_pages_run(page, tmp_path, monkeypatch):
-    """All Python blocks of a page, one after the other, as one script."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
-    assert blocks
-    script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks))
-    monkeypatch.chdir(tmp_path)
-    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XLA_FLAGS": ""}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_example_fits_on_a_page():
