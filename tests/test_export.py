@@ -98,7 +98,9 @@ def stepped(policy: Policy):
     return jax.jit(step)
 
 
-@pytest.mark.parametrize("name", [*zoo_names(), LETTERS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "quick")) for name in (*zoo_names(), LETTERS)]
+)
 def test_the_same_actions(name: str, tmp_path: Path) -> None:
     """The likeliest, and drawn by the same uniform numbers; flat tasks and hierarchies."""
     policy = policy_of(name)
@@ -131,7 +133,10 @@ NETWORKS = {
 }
 
 
-@pytest.mark.parametrize("changes", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize(
+    "changes",
+    [pytest.param(changes, marks=[pytest.mark.slow] * (name == "conv"), id=name) for name, changes in NETWORKS.items()],
+)
 def test_every_kind_of_network(changes: dict, tmp_path: Path) -> None:
     """The same views and tasks for both, flat and hierarchical; ours as it learns, over the whole sequence at once."""
     network = {**TINY, "filters": [4, 5, 6], **changes}

@@ -270,6 +270,7 @@ def again(monkeypatch, tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_a_teacher_from_outside_is_a_settings_class_a_teacher_and_a_row(again, tmp_path, capsys):
     folder, problems = tmp_path / "run", tmp_path / "problems.yaml"
     assert main(["train", str(again), "--folder", str(folder), "--teacher.times", "1"]) == 0

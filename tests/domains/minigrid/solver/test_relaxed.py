@@ -259,6 +259,7 @@ def test_the_papers_totals(sampler: str, conditioned: bool, percent: float, devi
     assert abs(share - percent) < SIGMAS * np.hypot(error, deviation / np.sqrt(5))
 
 
+@pytest.mark.slow
 def test_mazes_that_are_checked_together_have_the_verdicts_they_have_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atlas.domains.minigrid.solver.relaxed.TOGETHER", 8)  # some chunks have no maze
     config = MinigridConfig(rooms=(1, 2), walls=0.3, traps=0.3)
