@@ -90,4 +90,4 @@ def test_a_task_in_words_is_played_on_the_keyboard(
     out = capsys.readouterr().out
     assert "understood: Go to a red ball." in out
     assert "go to a red ball" in out
-    assert "0 steps, return 0, task in u0\n" in out
+    assert out.endswith("0 steps, return 0, task in u0\n\ntry next: atlas watch zoo:quick\n")

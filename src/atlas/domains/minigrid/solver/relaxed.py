@@ -37,7 +37,7 @@ from atlas.domains.minigrid.grid import (
     kind_of,
 )
 from atlas.domains.minigrid.solver.boards import LOCKED_CODES, codes_of
-from atlas.domains.shared import in_chunks
+from atlas.domains.shared import CHUNK, in_chunks
 from atlas.struct import Struct
 from atlas.tasks import packed
 from atlas.tasks.machine import UNUSED
@@ -108,8 +108,6 @@ class Relaxed:
         return jnp.zeros(batch, bool).at[order].set(jax.lax.map(one, chunks).reshape(-1))
 
 
-CHUNK: Final = 1024
-"""Most problems in one call of the compiled check."""
 SMALLEST_CHUNK: Final = 64
 
 
