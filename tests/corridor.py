@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int, Int8, Int32, Key, UInt8
 from rich.text import Text as TerminalText
 
 from atlas.domains import DOMAINS, DomainRow
-from atlas.domains.shared import in_chunks
+from atlas.domains.shared import batch_check
 from atlas.errors import LevelTextError
 from atlas.pictured import Pictured
 from atlas.presets import Preset, tiny
@@ -285,9 +285,6 @@ class CorridorSurface:
     def holding(self, level: Level) -> None:
         return None
 
-    def screen(self, settings: CorridorConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
-        return in_chunks(partial(_screen, Corridor(settings)))
-
     def screen_many(self, problems: Problem) -> np.ndarray:
         return np.asarray(jax.vmap(partial(_screen, Corridor(CorridorConfig())))(problems))
 
@@ -344,9 +341,15 @@ def _solve(problem: Problem, step_limit: int) -> Verdict:
 
 PRESETS = {"corridor-tiny": Preset(tiny(CorridorConfig()), "a corridor of letters")}
 
+
+def screen(settings: CorridorConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
+    return batch_check(partial(_screen, Corridor(settings)))
+
+
 ROW = DomainRow(
     settings="corridor:CorridorConfig",
     domain="corridor:Corridor",
+    screen="corridor:screen",
     vocabulary="corridor:VOCABULARY",
     surface="corridor:CorridorSurface",
     presets="corridor:PRESETS",

@@ -36,7 +36,7 @@ import atlas
 from atlas.api import sample_batch
 from atlas.build import build, parts
 from atlas.config import Config
-from atlas.domains import surface_for, surface_of
+from atlas.domains import screen_of, surface_for
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.draw import sign
 from atlas.errors import AtlasError
@@ -416,7 +416,7 @@ def solving(effort: Effort) -> Iterator[Row]:
 def check(effort: Effort, sampler: str, rooms: int, batch: int) -> Row:
     """The relaxed check with room for every door, as it runs inside a sampler."""
     config, locks = config_of(sampler, "level", rooms), len(grid.door_places(rooms))
-    screen, problems = surface_of(config.domain.name).screen(config.domain), sample_batch(config, batch, 0)
+    screen, problems = screen_of(config.domain), sample_batch(config, batch, 0)
     name = f"relaxed check, {sampler}, {locks} door{'s' * (locks > 1)}, batch {batch:,}"
     return timed(effort, name, "problems/s", batch, screen, problems)
 

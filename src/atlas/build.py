@@ -13,13 +13,12 @@ from jaxtyping import Key
 
 from atlas.config import Config
 from atlas.devices import ALONE, Layout
-from atlas.domains import domain_of, surface_of, vocabulary_of
+from atlas.domains import domain_of, screen_of, surface_of, vocabulary_of
 from atlas.errors import AtlasError, nearest
 from atlas.problems import (
     EDITS,
     PRECEDING,
     SUCCEEDING,
-    Check,
     SampleBatchFn,
     batch_sampler,
     domain_features,
@@ -69,19 +68,14 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
     cells = Cells(*domain.view_shape, domain.view_fields)
     student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
-    check = solvability_check(config) if config.pairing.solvable else None
+    check = screen_of(config.domain) if config.pairing.solvable else None
     return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
-
-
-def solvability_check(config: Config) -> Check:
-    """The domain's cheap check, for the levels of a config."""
-    return surface_of(config.domain.name).screen(config.domain)
 
 
 def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
     """The whole experiment as pure functions, of parts that were made already or else are made here."""
     config.require_even(layout.shards)
-    _require_helpers(config)
+    _require_prover(config)
     made = made or parts(config, layout)
     settings, plan, world = config.student.ppo, config.plan, made.world
     learner = ppo.Learner(made.student, settings, ppo.optimiser(settings), layout)
@@ -149,7 +143,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         partial=jax.eval_shape(partial_progress),
         plan=plan,
         each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
-        check=layout.shard_map(solvability_check(config), 0, 0) if plan.edits and plan.edits.screen else None,
+        check=layout.shard_map(screen_of(config.domain), 0, 0) if plan.edits and plan.edits.screen else None,
         features=features,
         mentions=lambda problem: mentions(world.formalism.graph(problem.task)),
         props=len(world.domain.mask),
@@ -196,16 +190,14 @@ def edit_table(config: Config, world: World) -> tuple[str, ...]:
     return (*edit_names(world.domain, world.formalism, more), *((ECHO,) if config.plan.echo else ()))
 
 
-def _require_helpers(config: Config) -> None:
-    """Fail unless the domain has what the teacher needs of it."""
-    plan, domain = config.plan, config.domain.name
-    for needs, method, word in (
-        (plan.prove is not None, "solve_many", "teacher.score = oracle needs the plans of a prover"),
-        (plan.edits is not None and plan.edits.screen, "screen", "teacher.edits.screen needs a check for solvability"),
-    ):
-        if needs and getattr(surface_of(domain), method, None) is None:
-            raise AtlasError(f"{word}, and the domain {domain} has none")
-    if plan.prove is not None and jax.process_count() > 1:
+def _require_prover(config: Config) -> None:
+    """Fail unless there is what the teacher needs to have plans proven beside it."""
+    if config.plan.prove is None:
+        return
+    domain = config.domain.name
+    if getattr(surface_of(domain), "solve_many", None) is None:
+        raise AtlasError(f"teacher.score = oracle needs the plans of a prover, and the domain {domain} has none")
+    if jax.process_count() > 1:
         raise AtlasError("teacher.score = oracle needs one host: plans are looked for beside it")
 
 
@@ -215,8 +207,7 @@ AT_ONCE = 256
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
     """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
-    domain, surface = made.world.domain, surface_of(made.config.domain.name)
-    screen = surface.screen(made.config.domain)
+    domain, screen = made.world.domain, screen_of(made.config.domain)
 
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}

@@ -44,7 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "info": ("info", "versions, devices, cache and plug-ins of this installation"),
     "presets": ("report", "list the experiments that come with ATLAS, or print one whole"),
 }
-"""Subcommand -> the module of `atlas.commands` with its `NAME_command(argv) -> int`, and one line of help."""
+"""Subcommand -> the module of `atlas.commands` with its `NAME_command(argv) -> int` and `NameArgs`, and one line of
+help."""
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
 GRACE: Final = 2.0

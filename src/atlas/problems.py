@@ -39,7 +39,7 @@ from atlas.vocabulary import RUNNING
 SampleFn = Callable[[Key[Array, ""]], Problem]
 SampleBatchFn = Callable[[Key[Array, ""], int], Problem]
 Check = Callable[[Problem], Bool[Array, "batch"]]
-"""Which problems of a batch can be solved, as far as a cheap check tells: the `screen` of a Surface."""
+"""Which problems of a batch can be solved, as far as a cheap check tells: `screen` in the row of a domain."""
 Weights = Float32[Array, "edits"] | None
 """How often each edit of the table is made, in proportion; None: all alike."""
 

@@ -342,12 +342,9 @@ class Surface(Protocol):
     def keys(self) -> tuple[Mapping[str, int], str]:
         """Key on a keyboard -> action, and a line of help. Arrow keys are `up`, `down`, `left`, `right`."""
 
-    def screen(self, settings: Any) -> Callable[[Problem], Bool[Array, "batch"]]:
-        """A cheap check for solvability of a batch of problems with flat tasks, jittable, for levels of some settings
-        (`domains.shared.in_chunks` makes one of a check of one problem)."""
-
     def screen_many(self, problems: Problem) -> np.ndarray:
-        """`bool[batch]`: which problems of a batch pass that check, whatever their tasks and levels."""
+        """`bool[batch]`: which problems of a batch pass the domain's cheap check for solvability, whatever their tasks
+        and levels."""
 
     def solve_many(self, problems: Sequence[Problem], **options: Any) -> list[Any]:
         """A verdict with proof for each problem: `solvable` with a plan, `unsolvable` with a reason, or `unknown`.

@@ -170,12 +170,12 @@ def _arguments(path: Path) -> None:
 @cache
 def _desk() -> tuple[Any, Path]:
     """The desk of a studio, and its folder."""
-    from atlas.studio.answers import Desk
+    from atlas.studio.answers import Answers
     from atlas.studio.messages import Studio
 
     root = Path(tempfile.mkdtemp(dir=os.environ["XDG_CACHE_HOME"])) / "studio"
     root.mkdir()
-    return Desk(Studio(str(root))), root
+    return Answers(Studio(str(root))), root
 
 
 def _message(path: Path) -> None:

@@ -10,7 +10,7 @@ from atlas.domains import surface_of
 from atlas.errors import AtlasError, LevelTextError, TextError
 from atlas.runs.problem_files import load
 from atlas.studio import answers as desks
-from atlas.studio.answers import Desk
+from atlas.studio.answers import Answers
 from atlas.studio.messages import Studio
 from fake_runs import fake_run
 
@@ -29,7 +29,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def desk(root):
-    return Desk(Studio(str(root), policy=str(root / "runs" / "one")))
+    return Answers(Studio(str(root), policy=str(root / "runs" / "one")))
 
 
 def test_the_start_has_everything_a_page_needs(desk):
@@ -158,7 +158,7 @@ def test_play_goes_on_from_any_worker(desk, root):
     """The page has all actions: a worker that never saw the episode tells the same of its end as one that did."""
     whole = desk.answer("play", {"problem": PROBLEM, "actions": [0, 1, 2, 1]})
     for since in range(1, 5):
-        for one in (desk, Desk(desk.studio)):
+        for one in (desk, Answers(desk.studio)):
             part = one.answer("play", {"problem": PROBLEM, "actions": [0, 1, 2, 1], "since": since})
             assert part["first"] == since - 1
             assert part["scenes"][1:] == whole["scenes"][since:]
@@ -261,7 +261,7 @@ def test_a_folder_is_listed_without_what_leads_out_of_it(desk):
 
 def test_read_only_refuses_to_save(root):
     with pytest.raises(AtlasError, match="read-only"):
-        Desk(Studio(str(root), read_only=True)).answer("save", {**PROBLEM, "path": "x.yaml"})
+        Answers(Studio(str(root), read_only=True)).answer("save", {**PROBLEM, "path": "x.yaml"})
     assert not (root / "x.yaml").exists()
 
 
@@ -315,7 +315,7 @@ def test_numbers_of_a_run_that_are_too_large_are_a_sentence(desk, root, name, nu
 
 
 def test_it_works_in_letterworld(tmp_path):
-    desk = Desk(Studio(str(tmp_path)))
+    desk = Answers(Studio(str(tmp_path)))
     domain = {"domain": "letterworld"}
     facts = desk.answer("start", {})["domains"]["letterworld"]
     assert facts["actions"] == ["up", "right", "down", "left"]
@@ -331,7 +331,7 @@ def test_it_works_in_another_domain(tmp_path, monkeypatch):
     corridor.register(monkeypatch)
     surface_of.cache_clear()
     monkeypatch.setattr(desks, "default_name", lambda: "corridor")
-    desk = Desk(Studio(str(tmp_path)))
+    desk = Answers(Studio(str(tmp_path)))
     told = desk.answer("start", {})
     problem = told["problem"]
     assert (problem["domain"], problem["level"]["corridor"]) == ("corridor", "wxyzw")

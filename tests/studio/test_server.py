@@ -331,7 +331,7 @@ def test_addresses():
 
 
 def test_every_message_has_an_answer():
-    from atlas.studio.answers import Desk
+    from atlas.studio.answers import Answers
 
-    assert all(callable(getattr(Desk, name)) for name in MESSAGES)
+    assert all(callable(getattr(Answers, name)) for name in MESSAGES)
     assert json.loads(json.dumps(list(MESSAGES))) == [*messages.MESSAGES]

@@ -46,7 +46,7 @@ memory copy of the same bytes, timed beside each repeat) it reaches. Other progr
 
 
 @dataclass(frozen=True)
-class Args:
+class BenchArgs:
     """Measure how fast ATLAS is on this machine."""
 
     parts: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[PART …]")] = ()
@@ -67,7 +67,7 @@ class Args:
 
 def bench_command(argv: list[str]) -> int:
     """Measure, print, compare."""
-    args = tyro.cli(Args, args=argv, prog="atlas bench", description=DESCRIPTION)
+    args = tyro.cli(BenchArgs, args=argv, prog="atlas bench", description=DESCRIPTION)
     known = (*PARTS, GROWTH)
     for name in args.parts:
         if name not in known:
@@ -91,7 +91,7 @@ def bench_command(argv: list[str]) -> int:
     return 0
 
 
-def _measured(args: Args, width: int) -> dict[str, Any]:
+def _measured(args: BenchArgs, width: int) -> dict[str, Any]:
     """Measure and, unless it is all to be JSON, print each part when it is there."""
     from rich.console import Console
 
@@ -165,7 +165,7 @@ def compared(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]
     return rows
 
 
-def _print_kept(told: dict[str, Any], args: Args, width: int) -> None:
+def _print_kept(told: dict[str, Any], args: BenchArgs, width: int) -> None:
     """The parts of a ledger that was not measured now, and both ledgers side by side."""
     from rich.console import Console
 

@@ -11,34 +11,6 @@ from atlas.cli import COMMANDS
 from atlas.errors import AtlasError, listed
 
 SHELLS: Final = ("bash", "zsh", "fish")
-ARGUMENTS: Final = {
-    "train": "TrainArgs",
-    "resume": "ResumeArgs",
-    "sweep": "Args",
-    "eval": "EvalArgs",
-    "compare": "CompareArgs",
-    "report": "ReportArgs",
-    "reproduce": "ReproduceArgs",
-    "lineage": "LineageArgs",
-    "watch": "WatchArgs",
-    "zoo": "ZooArgs",
-    "export": "ExportArgs",
-    "sample": "SampleArgs",
-    "show": "ShowArgs",
-    "studio": "StudioArgs",
-    "edit": "EditArgs",
-    "task": "Args",
-    "trace": "TraceArgs",
-    "play": "PlayArgs",
-    "solve": "SolveArgs",
-    "demos": "DemosArgs",
-    "lint": "LintArgs",
-    "sets": "Command",
-    "bench": "Args",
-    "info": "InfoArgs",
-    "presets": "PresetsArgs",
-}
-"""Subcommand -> the name of its arguments, in its module."""
 
 
 def script(shell: str) -> str:
@@ -51,7 +23,7 @@ def script(shell: str) -> str:
     defaults = {"train": TrainArgs(config=config_of(DEFAULT))}
     kinds: list[Any] = []
     for name, (module, text) in COMMANDS.items():
-        kind = getattr(importlib.import_module(f"atlas.commands.{module}"), ARGUMENTS[name])
+        kind = getattr(importlib.import_module(f"atlas.commands.{module}"), f"{name.capitalize()}Args")
         default: Any = defaults.get(name, tyro.MISSING)
         kinds.append(Annotated[kind, tyro.conf.subcommand(name, description=text, default=default)])
     every: Any = Union[tuple(kinds)]  # noqa: UP007 - as many as there are

@@ -279,7 +279,7 @@ class Verify:
     """Print JSON."""
 
 
-Command = (
+SetsArgs = (
     Annotated[List, tyro.conf.subcommand("list")]
     | Annotated[Build, tyro.conf.subcommand("build")]
     | Annotated[Verify, tyro.conf.subcommand("verify")]
@@ -289,7 +289,7 @@ Command = (
 def sets_command(argv: list[str]) -> int:
     """List, build or verify."""
     chosen: Any = tyro.cli(
-        Command,
+        SetsArgs,
         args=argv,
         prog="atlas sets",
         description="The sets that policies are compared on: drawn from a seed, certified, told apart by fingerprints.",

@@ -16,7 +16,7 @@ from atlas.words import plural, short
 
 
 @dataclass(frozen=True)
-class Args:
+class SweepArgs:
     """Carry out all runs of a sweep. Given again, it goes on where it was stopped and tries again what failed."""
 
     sweep: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP")]
@@ -40,7 +40,7 @@ class Args:
 
 def sweep_command(argv: list[str]) -> int:
     """Run what is not done yet, then show what came of it. Fails if a run failed."""
-    args = tyro.cli(Args, args=argv, prog="atlas sweep")
+    args = tyro.cli(SweepArgs, args=argv, prog="atlas sweep")
     for name, least in (("parallel", 1), ("retries", 0)):
         if getattr(args, name) < least:
             raise AtlasError(f"--{name} {getattr(args, name)} is not allowed: at least {least} is needed")

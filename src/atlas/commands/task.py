@@ -22,7 +22,7 @@ TEXT_SUFFIXES = (".txt", ".ltlf", ".hoa", ".dot")
 
 
 @dataclass(frozen=True)
-class Args:
+class TaskArgs:
     """Read a task and tell about it: what it asks for in English, a drawing, and what is odd about it.
 
     Options that print something (--explain, --yaml, --dot, --hoa, --check) print only that.
@@ -62,7 +62,7 @@ class Args:
 
 def task_command(argv: list[str]) -> int:
     """Print, and write drawings where asked."""
-    args = tyro.cli(Args, args=argv, prog="atlas task")
+    args = tyro.cli(TaskArgs, args=argv, prog="atlas task")
     require_file(args.svg, ".svg")
     require_file(args.png, ".png")
     if not 0.1 <= args.scale <= 20:
@@ -149,7 +149,7 @@ def _trace(labels: list[list[str]]) -> str:
     return " → ".join(" & ".join(names) or "{}" for names in labels)
 
 
-def _read(args: Args) -> "tuple[Reading, str]":
+def _read(args: TaskArgs) -> "tuple[Reading, str]":
     """The task as it was understood, and its domain."""
     from atlas.domains import known_domain, vocabulary_of
     from atlas.tasks.english import Reading
@@ -185,7 +185,7 @@ def _read(args: Args) -> "tuple[Reading, str]":
     return _from_words(text, args, vocabulary, is_ltlf=path.suffix == ".ltlf"), domain
 
 
-def _from_words(text: str, args: Args, vocabulary: "Vocabulary", is_ltlf: bool = False) -> "Reading":
+def _from_words(text: str, args: TaskArgs, vocabulary: "Vocabulary", is_ltlf: bool = False) -> "Reading":
     from atlas.tasks.english import Reading, read
     from atlas.tasks.ltlf import ltlf, parse
 
@@ -210,7 +210,7 @@ def _from_words(text: str, args: Args, vocabulary: "Vocabulary", is_ltlf: bool =
         raise AtlasError(f"{error}\nThis is an LTLf formula: add --ltlf to read it as one.") from None
 
 
-def _write_drawings(task: "Task", domain: str, args: Args) -> None:
+def _write_drawings(task: "Task", domain: str, args: TaskArgs) -> None:
     from atlas.domains import surface_of, vocabulary_of
     from atlas.runs.store import write_whole
     from atlas.show import canvas, media

@@ -9,8 +9,13 @@ from atlas.errors import AtlasError
 from atlas.plugins import Table, require_kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jax import Array
+    from jaxtyping import Bool
+
     from atlas.settings import DomainSettings
-    from atlas.types import Domain, Surface
+    from atlas.types import Domain, Problem, Surface
     from atlas.vocabulary import Vocabulary
 
 
@@ -22,6 +27,9 @@ class DomainRow:
     """A subclass of `DomainSettings`, importable without JAX."""
     domain: str
     """A callable from settings to a `Domain`: what training needs."""
+    screen: str
+    """A callable from settings to a cheap check for solvability: jittable, from a batch of problems with flat tasks to
+    `bool[batch]` (`domains.shared.batch_check` makes one of a check of one problem)."""
     vocabulary: str
     """Its `Vocabulary`, importable without JAX."""
     surface: str
@@ -52,6 +60,7 @@ DOMAINS: Table[DomainRow] = Table(
         "minigrid": DomainRow(
             settings="atlas.domains.minigrid.settings:MinigridConfig",
             domain="atlas.domains.minigrid.domain:Minigrid",
+            screen="atlas.domains.minigrid.solver.relaxed:screen",
             vocabulary="atlas.domains.minigrid.alphabet:VOCABULARY",
             surface="atlas.domains.minigrid.surface:MinigridSurface",
             presets="atlas.domains.minigrid.presets:PRESETS",
@@ -63,6 +72,7 @@ DOMAINS: Table[DomainRow] = Table(
         "letterworld": DomainRow(
             settings="atlas.domains.letterworld.settings:LetterWorldConfig",
             domain="atlas.domains.letterworld.domain:LetterWorld",
+            screen="atlas.domains.letterworld.solver:screen",
             vocabulary="atlas.domains.letterworld.alphabet:VOCABULARY",
             surface="atlas.domains.letterworld.surface:LetterWorldSurface",
             presets="atlas.domains.letterworld.presets:PRESETS",
@@ -112,6 +122,11 @@ def vocabulary_of(name: str) -> "Vocabulary":
 def domain_of(settings: "DomainSettings") -> "Domain":
     """The domain that some settings describe."""
     return find(DOMAINS[settings.name].domain)(settings)
+
+
+def screen_of(settings: "DomainSettings") -> "Callable[[Problem], Bool[Array, 'batch']]":
+    """The cheap check for solvability, for the levels that some settings describe."""
+    return find(DOMAINS[settings.name].screen)(settings)
 
 
 def name_for(subject: Any) -> str:

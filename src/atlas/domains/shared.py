@@ -15,8 +15,8 @@ CHUNK: Final = 1024
 """How many problems are checked at once: checks need memory."""
 
 
-def in_chunks(check: Callable[[Problem], Bool[Array, ""]]) -> Callable[[Problem], Bool[Array, "batch"]]:
-    """The `screen` of a Surface, of a check of one problem."""
+def batch_check(check: Callable[[Problem], Bool[Array, ""]]) -> Callable[[Problem], Bool[Array, "batch"]]:
+    """A check of batches, of a check of one problem: in chunks."""
 
     def many(problems: Problem) -> Bool[Array, "batch"]:
         size = min(len(problems.task.target), CHUNK)

@@ -66,8 +66,8 @@ CURVES: Final = ("held_out", "solve_rate", "curriculum", "score", "losses")
 """Groups of numbers that the live view draws."""
 
 
-class Desk:
-    """Answers messages. Desk and lab are two processes with one of these each."""
+class Answers:
+    """Answers messages. The lanes desk and lab are two processes with one of these each."""
 
     def __init__(self, studio: Studio) -> None:
         self.studio, self.root = studio, Path(studio.root).resolve()

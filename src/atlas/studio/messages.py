@@ -53,7 +53,7 @@ MESSAGES: Final[Mapping[str, Message]] = {
     "watch": Message("lab", 180, newest=True),
     "rate": Message("lab", 300, newest=True),
 }
-"""Every message, answered by the method of `atlas.studio.answers.Desk` of the same name."""
+"""Every message, answered by the method of `atlas.studio.answers.Answers` of the same name."""
 
 
 @dataclass(frozen=True)

@@ -226,10 +226,10 @@ Answer = Callable[[str, dict[str, Any]], Any]
 def open_desk(studio: Studio) -> Answer:
     """Who answers; what it needs is imported now."""
     from atlas.programs import keep_programs
-    from atlas.studio.answers import Desk
+    from atlas.studio.answers import Answers
 
     keep_programs()
-    return Desk(studio).answer
+    return Answers(studio).answer
 
 
 def main(opening: Callable[[Studio], Answer] = open_desk) -> None:

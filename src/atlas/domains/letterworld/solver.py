@@ -16,8 +16,9 @@ from jax import Array
 from jaxtyping import Bool, Int
 
 from atlas.domains.letterworld.grid import MOVES
-from atlas.domains.letterworld.settings import LETTERS, SIZE
+from atlas.domains.letterworld.settings import LETTERS, SIZE, LetterWorldConfig
 from atlas.domains.letterworld.text import CELLS
+from atlas.domains.shared import batch_check
 from atlas.errors import AtlasError, listed
 from atlas.programs import Program
 from atlas.proofs import LOST_AT_ONCE, TRIVIAL, Solution, decide_many
@@ -120,6 +121,11 @@ def _why_not(task: Machine, reached: set[int], there: set[int]) -> str:
 
 
 # The same search in batches
+
+
+def screen(settings: LetterWorldConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
+    """The search for batches: exact, but for the step limit."""
+    return batch_check(reachable)
 
 
 def reachable(problem: Problem) -> Bool[Array, ""]:

@@ -4,13 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from jax import Array
-from jaxtyping import Bool
 
 from atlas.domains.letterworld import text
 from atlas.domains.letterworld.grid import EMPTY, Level, State
-from atlas.domains.letterworld.settings import LETTERS, SIZE, LetterWorldConfig
-from atlas.domains.shared import GridSurface, in_chunks, place_name
+from atlas.domains.letterworld.settings import LETTERS, SIZE
+from atlas.domains.shared import GridSurface, place_name
 from atlas.errors import LevelTextError, nearest
 from atlas.types import Brush, Problem
 
@@ -139,12 +137,6 @@ class LetterWorldSurface(GridSurface):
 
     def holding(self, level: Level) -> None:
         return None
-
-    def screen(self, settings: LetterWorldConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
-        """Exact, but for the step limit."""
-        from atlas.domains.letterworld.solver import reachable
-
-        return in_chunks(reachable)
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         from atlas.domains.letterworld.solver import reachable_many

@@ -4,14 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jax import Array
-from jaxtyping import Bool
 
 from atlas.domains.minigrid import dynamics, grid, paint, text
 from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
 from atlas.domains.minigrid.paint import DIRECTIONS
-from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.shared import GridSurface, place_name
 from atlas.errors import LevelTextError
 from atlas.programs import Program
@@ -177,13 +174,6 @@ class MinigridSurface(GridSurface):
         },
         "↑ forward  ← → turn  p pick up  d put down  space toggle",
     )  # fmt: skip
-
-    def screen(self, settings: MinigridConfig) -> Callable[[Problem], Bool[Array, "batch"]]:
-        """The relaxed check of the paper, with room for all doors that these levels can have."""
-        from atlas.domains.minigrid.solver.relaxed import Relaxed
-
-        locks = max(len(grid.door_places(rooms)) for rooms in settings.rooms)
-        return Relaxed(locks, settings.walls > 0)
 
     def screen_many(self, problems: Problem) -> np.ndarray:
         from atlas.domains.minigrid.solver.relaxed import relaxed_many

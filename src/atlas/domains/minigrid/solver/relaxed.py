@@ -33,11 +33,13 @@ from atlas.domains.minigrid.grid import (
     STEPS,
     Level,
     colour_of,
+    door_places,
     doorways,
     kind_of,
 )
+from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.solver.boards import LOCKED_CODES, codes_of
-from atlas.domains.shared import CHUNK, in_chunks
+from atlas.domains.shared import CHUNK, batch_check
 from atlas.struct import Struct
 from atlas.tasks import packed
 from atlas.tasks.machine import UNUSED
@@ -83,6 +85,11 @@ TOGETHER: Final = 256
 """Most problems in a chunk, where some levels take longer than others."""
 
 
+def screen(settings: MinigridConfig) -> "Relaxed":
+    """The check with room for all doors that levels of these settings can have."""
+    return Relaxed(max(len(door_places(rooms)) for rooms in settings.rooms), settings.walls > 0)
+
+
 @dataclass(frozen=True)
 class Relaxed:
     """`relaxed` for the levels that an experiment has."""
@@ -94,7 +101,7 @@ class Relaxed:
         """For a batch. Levels without a layout of rooms take many times as long, so they are put together: only chunks
         that hold one pay for it."""
         if not self.free_form:
-            return in_chunks(partial(relaxed, locks=self.locks, free_form=False))(problems)
+            return batch_check(partial(relaxed, locks=self.locks, free_form=False))(problems)
         batch = problems.level.rooms.shape[0]
         size = max(n for n in range(1, min(batch, TOGETHER) + 1) if batch % n == 0)
         order = jnp.argsort(problems.level.rooms != 0)
