@@ -58,7 +58,7 @@ def test_words_are_wrapped_and_cut() -> None:
 
 def test_the_table_of_letters_fits_the_typeface() -> None:
     for words in ("red ball + locked purple door", "not carrying a yellow key", "What is replayed after 12M steps"):
-        assert 0.95 < canvas.text_width(words, 10) * 100 / canvas._font(1000.0).getlength(words) < 1.08
+        assert 0.95 < canvas.text_width(words, 10) * 100 / canvas._font(words, 1000.0).getlength(words) < 1.08
 
 
 def test_drawing_and_svg_need_no_pillow() -> None:

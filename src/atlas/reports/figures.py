@@ -3,7 +3,7 @@
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
@@ -251,18 +251,22 @@ def drawn(charts: Chart | Sequence[Chart], theme: Theme, formats: Sequence[str])
 
 
 def _legends(figure: Figure) -> None:
-    """Below all axes, in as many columns as fit; inside each, if they show different things."""
-    told = [axes.get_legend_handles_labels() for axes in figure.axes]
-    handles, labels = told[0]
-    if any(other != labels for _, other in told):
-        for axes in figure.axes:
-            axes.legend(fontsize=7)
+    """Below all axes, in as many columns as fit; below each, if they show different things."""
+    told = [dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True)) for axes in figure.axes]
+    longest = max(told, key=len)
+
+    def columns(labels: Iterable[str], width: float) -> int:
+        return max(1, min(len(list(labels)), int(62 * width / WIDTH) // (max(map(len, labels)) + 6)))
+
+    if all(one.keys() <= longest.keys() for one in told):
+        if len(longest) > 1:
+            size = {"ncols": columns(longest, figure.get_figwidth()), "fontsize": 8, "handlelength": 1.4}
+            figure.legend(longest.values(), longest.keys(), loc="outside lower center", **size)
         return
-    if len(labels) < 2:
-        return
-    room = int(62 * figure.get_figwidth() / WIDTH)
-    columns = max(1, min(len(labels), room // (max(map(len, labels)) + 6)))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, handlelength=1.4)
+    for axes, one in zip(figure.axes, told, strict=True):
+        if one:
+            size = {"ncols": columns(one, WIDTH), "fontsize": 7, "handlelength": 1.4}
+            axes.legend(one.values(), one.keys(), loc="upper center", bbox_to_anchor=(0.5, -0.2), **size)
 
 
 def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None, axis: Axis = STEPS) -> Draw:
@@ -584,10 +588,11 @@ def solvable(groups: Sequence[Group]) -> Iterator[Chart]:
 
 def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
     """What has many parts, a chart for each group: kinds and numbers of edits, shares of sizes, solved by size."""
+    kinds = list(dict.fromkeys(name for group in groups for name in keys(group, "curriculum", "edit_kinds")))
     for group in groups:
         suffix = f"-{_file_name(group.name)}" if len(groups) > 1 else ""
         whose = f": {group.name}" if len(groups) > 1 else ""
-        if drawn := _stack(group, "curriculum", "edit_kinds"):
+        if drawn := _stack(group, "curriculum", "edit_kinds", names=kinds):
             words = "Share of each kind among the edits of the problems, weighted by replay probability."
             yield Chart(f"edit-kinds{suffix}", f"Edits by kind{whose}", words, drawn, 3.4)
         for what in keys(group, "curriculum", "shares"):
@@ -656,11 +661,12 @@ def reliability(count: np.ndarray, predicted: np.ndarray, solved: np.ndarray, in
     return draw
 
 
-def _stack(group: Group, *path: str) -> Draw | None:
-    """Shares on top of each other; a bucket that a snapshot does not name was empty then."""
-    names = keys(group, *path)
-    if not names:
+def _stack(group: Group, *path: str, names: Sequence[str] = ()) -> Draw | None:
+    """Shares on top of each other; a bucket that a snapshot does not name was empty then. `names`: which, and in which
+    order, so that charts of several groups have the same colours."""
+    if not (own := keys(group, *path)):
         return None
+    names = names or own
     rows = [curve(group, partial(_share, path, name)) for name in names]
     known = [(name, row) for name, row in zip(names, rows, strict=True) if row is not None]
     labels, heights = _few([name for name, _ in known], np.stack([row.value for _, row in known]))

@@ -7,6 +7,7 @@ that draws. A scale says how large the runs are; runs are shared by all figures 
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -173,10 +174,10 @@ DAG_BUFFERED: Final = {name: one for name, one in DAG.items() if name.startswith
 
 
 def learning(material: Material) -> list[Chart]:
-    """IQM over env steps on the set `hand`, with the authors' final values."""
+    """IQM and mean over env steps on the set `hand`, with the authors' final values."""
     charts = figures.over_time(material.groups)
     # A figure of one method has all aggregates in one chart.
-    wanted = (f"over-time-iqm-{HAND}", f"over-time-{HAND}")
+    wanted = (f"over-time-iqm-{HAND}", f"over-time-mean-{HAND}", f"over-time-{HAND}")
     return [referenced(chart, material.groups) for chart in charts if chart.name in wanted]
 
 
@@ -258,12 +259,18 @@ def single_problems(material: Material) -> Drawing:
         chosen = choose_problem(f"{HAND}:{name}")
         words = f"Solved within {one.limit}."
         values, low, high = columns_of(rates)[:, :, None]
-        draw = bars([result.group.name for result in one.results], [name], values, low, high)
-        pages.append(_above(_portrait(chosen), _image(Chart(name, name, words, draw))))
+        draw = partial(_of_all, bars([result.group.name for result in one.results], [name], values, low, high))
+        pages.append((_portrait(chosen), _image(Chart(name, name, words, draw))))
         rows.append((name, *(Number(r.value, r.low, r.high) for r in rates)))
     columns = ("problem", *(result.group.name for result in one.results))
     table = Table("problems", f"Solve rates within {one.limit}, with 95 % intervals.", columns, rows)
-    return Drawing(tables=[table], picture=_beside(pages))
+    return Drawing(tables=[table], picture=_columns(pages))
+
+
+def _of_all(draw: Callable[[Any], None], axes: Any) -> None:
+    """Bars with an axis up to 100 %."""
+    draw(axes)
+    axes.set_ylim(0, 1.02)
 
 
 def _rate_on(result: Result, name: str) -> Estimate:
@@ -285,14 +292,14 @@ def by_problem(material: Material) -> Drawing:
 
 
 def generated(material: Material) -> Drawing:
-    """Problems that were replayed near the end, of every method."""
-    return Drawing(picture=_below([_moment(group, 1.0, f"{group.name}: replayed") for group in material.groups]))
+    """Problems that each method proposes near the end."""
+    return Drawing(picture=_below([_moment(group, 1.0, f"{group.name}: proposed") for group in material.groups]))
 
 
 def generated_over_time(material: Material) -> Drawing:
-    """Problems that were replayed in each quarter of the run."""
+    """Problems that a method proposes in each quarter of the run."""
     group = material.groups[0]
-    return Drawing(picture=_below([_moment(group, part, f"{group.name}: replayed") for part in QUARTERS]))
+    return Drawing(picture=_below([_moment(group, part, f"{group.name}: proposed") for part in QUARTERS]))
 
 
 def _moment(group: Group, part: float, words: str) -> "Image":
@@ -416,15 +423,24 @@ def _below(pages: "Sequence[Image]") -> "Image":
     return page
 
 
-def _above(upper: "Image", lower: "Image") -> "Image":
-    """One picture over another of the same width."""
-    return _below([upper, lower.resize((upper.width, round(lower.height * upper.width / lower.width)))])
+def _columns(pairs: "Sequence[tuple[Image, Image]]") -> "Image":
+    """Pictures over pictures in columns of one width, the lower ones in a row."""
+    from PIL import Image
 
-
-def _beside(pages: "Sequence[Image]") -> "Image":
     from atlas.show.media import sheet
 
-    return sheet(pages, len(pages))
+    width = max(lower.width for _, lower in pairs)
+    fitted = []
+    for upper, _ in pairs:
+        scale = min(1.0, width / upper.width)
+        fitted.append(upper.resize((round(scale * upper.width), round(scale * upper.height))))
+    height, columns = max(upper.height for upper in fitted), []
+    for upper, (_, lower) in zip(fitted, pairs, strict=True):
+        page = Image.new("RGB", (width, height + lower.height), "white")
+        page.paste(upper, ((width - upper.width) // 2, 0))
+        page.paste(lower, (0, height))
+        columns.append(page)
+    return sheet(columns, len(columns))
 
 
 _KINDS: Final = {

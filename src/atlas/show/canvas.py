@@ -322,11 +322,20 @@ def _tile(shapes: tuple[Shape, ...], size: Point, scale: float) -> "Image":
     return tile.convert("RGB") if tile.getchannel("A").getextrema() == (255, 255) else tile
 
 
+def _font(words: str, size: float) -> Any:
+    """Pillow's own font, or one that knows more signs where words hold such as `⊥` or `→`."""
+    return _loaded(max(1.0, size), all(sign < "\u0100" or sign == "…" for sign in words))
+
+
 @functools.lru_cache
-def _font(size: float) -> Any:
+def _loaded(size: float, plain: bool) -> Any:
     from PIL import ImageFont
 
-    return ImageFont.load_default(max(1.0, size))
+    if plain:
+        return ImageFont.load_default(size)
+    import matplotlib
+
+    return ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans.ttf", size)
 
 
 def _paint_pixels(image: "Image", shapes: Iterable[Shape], origin: Point, scale: float) -> None:
@@ -348,9 +357,8 @@ def _paint_pixels(image: "Image", shapes: Iterable[Shape], origin: Point, scale:
         if isinstance(shape, Text):
             anchor = {"start": "lm", "middle": "mm", "end": "rm"}[shape.anchor]
             bold = 0.025 * scale * shape.size if shape.bold else 0.0
-            opaque.text(
-                spread(shape.at)[0], shape.words, shape.fill, _font(scale * shape.size), anchor, stroke_width=bold
-            )
+            font = _font(shape.words, scale * shape.size)
+            opaque.text(spread(shape.at)[0], shape.words, shape.fill, font, anchor, stroke_width=bold)
             continue
         pen, fill = opaque, shape.fill or None
         if shape.opacity < 1:
