@@ -41,8 +41,9 @@ class Vocabulary:
     verbs: dict[str, str] = field(default_factory=dict)
     """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs,
     with `&` between what holds at the same moment (`use {} to open {}` -> `open {1} & pick up {0}`) and `stop` before
-    what must have held and holds no more. Every domain gets those of `atlas.tasks.lexicon.USUAL_VERBS` that lead to
-    one of its own: with `go to {}`, `pick up {}` or `put {} next to {}` among `commands` or `verbs` come dozens."""
+    what must have held and holds no more. Every domain gets those of `atlas.tasks.english.lexicon.USUAL_VERBS` that
+    lead to one of its own: with `go to {}`, `pick up {}` or `put {} next to {}` among `commands` or `verbs` come
+    dozens."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""
 
