@@ -15,11 +15,10 @@ import atlas
 ROOT = Path(atlas.__file__).parent
 PLAIN = {"errors", "plugins", "settings", "vocabulary"}
 """Without JAX."""
-BASE = PLAIN | {"types", "struct", "config", "chance", "pictured"}
+BASE = PLAIN | {"types", "struct", "config", "chance"}
 ALLOWED: dict[str, set[str]] = {
     "vocabulary": set(),
     "errors": set(),
-    "pictured": set(),
     "plugins": {"errors"},
     "words": set(),
     "struct": set(),
@@ -28,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "canvas": set(),
     "documents": {"errors"},
     "settings": {"errors", "documents", "domains"},  # a section finds its class by name in the table of domains
-    "types": {"errors", "pictured", "struct", "vocabulary"},
+    "types": {"errors", "struct", "vocabulary"},
     "domains": {"errors", "plugins", "settings", "types", "vocabulary"},  # the table
     "config": PLAIN | {"domains", "ued"},
     "presets": PLAIN | {"config", "documents", "domains", "ued"},
@@ -90,7 +89,7 @@ def imported(path: Path) -> set[str]:
 
 FILES = sorted(ROOT.rglob("*.py"))
 JAXLESS = {
-    "vocabulary", "errors", "pictured", "show/canvas", "domains/minigrid/alphabet",
+    "vocabulary", "errors", "show/canvas", "domains/minigrid/alphabet",
     *(f"tasks/{name}" for name in ("machine", "automata", "english", "explain", "ltlf", "formats", "check", "draw")),
     *(f"tasks/english/{name}" for name in ("lexicon", "commands", "phrases", "sentences", "steps")),
 }  # fmt: skip

@@ -510,7 +510,7 @@ def student(effort: Effort) -> Iterator[Row]:
     for name, config in shapes(effort).items():
         yield act(effort, f"act, {in_words(name, config)}", config)
         trainer, epochs, amount = build(config), config.student.ppo.epochs, config.run.num_envs * config.run.rollout
-        params, optimiser = jax.jit(trainer.begin)(KEY)
+        params, optimiser = jax.jit(trainer.init_student)(KEY)
         rollout = jax.jit(trainer.play)(KEY, params, sample_batch(config, config.run.num_envs, 0), None).rollout
         words, limit = f"learn, {in_words(name, config)}, {epochs} epoch{'s' * (epochs > 1)}", update_flops(config)
         work = trainer.learn, KEY, params, optimiser, rollout

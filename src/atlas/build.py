@@ -84,7 +84,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         """Problems by environment: those of one stand together."""
         return jax.tree.map(lambda x: x.reshape(-1, plan.pool, *x.shape[1:]), problems)
 
-    def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
+    def init_student(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
         return params, learner.init(params)
 
@@ -160,7 +160,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
         score=SCORES[score],
-        begin=begin,
+        init_student=init_student,
         play=play,
         learn=learner.learn,
         no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),

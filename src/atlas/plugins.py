@@ -74,7 +74,7 @@ def give(kind: str, name: str, value: Any, own: Mapping[str, Any]) -> None:
     _given[kind][name] = value
 
 
-def told(value: Any) -> str:
+def defined_at(value: Any) -> str:
     """Where a value was defined: `Echo in mymodule`."""
     source = value if hasattr(value, "__qualname__") else getattr(value, "apply", type(value))
     return f"{getattr(source, '__qualname__', type(source).__qualname__)} in {source.__module__}"

@@ -103,8 +103,8 @@ class Trainer:
     plan: Plan
     """What the teacher's settings mean."""
     score: ScoreFn
-    begin: Callable[[Key[Array, ""]], tuple[Any, Any]]
-    """The student at birth: parameters and the state of their optimiser."""
+    init_student: Callable[[Key[Array, ""]], tuple[Any, Any]]
+    """Initial parameters and optimiser state."""
     play: Callable[[Key[Array, ""], Any, Any, Any], Play]
     """From (key, parameters, problems, resume): a rollout on a batch of problems."""
     learn: Callable[[Key[Array, ""], Any, Any, Any, Any], tuple[Any, Any, Any]]
@@ -125,7 +125,7 @@ class Trainer:
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
         key, key_student, key_teacher = jax.random.split(key, 3)
-        params, optimiser = self.begin(key_student)
+        params, optimiser = self.init_student(key_student)
         return TrainState(
             key=key,
             params=params,

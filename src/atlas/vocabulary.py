@@ -1,6 +1,7 @@
-"""What tasks and domains agree on, without JAX: the outcomes of a task, and what propositions mean."""
+"""Outcomes of a task, what propositions mean, and `Pictured`: shared by tasks and domains, without JAX."""
 
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -50,3 +51,13 @@ class Vocabulary:
     def find(self, name: str) -> int | None:
         """The id of the proposition that a name in a text stands for, synonyms understood; None if there is none."""
         return self.ids.get("_".join(self.synonyms.get(word, word) for word in name.split("_")))
+
+
+class Pictured:
+    """Base of problems, levels and tasks: notebooks show them as a picture, drawn by `atlas.show.problem`.
+
+    Nothing is loaded before one is shown.
+    """
+
+    def _repr_svg_(self) -> str | None:
+        return resolve_name("atlas.show.problem:notebook_svg")(self)

@@ -70,7 +70,7 @@ def compiled_once(tmp_path_factory):
 def train(path, **run):
     folder, lock = create(path, settings(**run))
     try:
-        return running.go(folder, folder.config(), quiet=True)
+        return running.train_as_leader(folder, folder.config(), quiet=True)
     finally:
         lock.release()
 

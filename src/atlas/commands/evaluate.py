@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.checks import require_positive, require_workers
 from atlas.commands.inputs import DOMAIN
-from atlas.commands.outputs import require_file, require_folder, require_positive, require_workers
+from atlas.documents import require_file, require_folder
 from atlas.errors import AtlasError, nearest
 from atlas.runs.folder import is_in_zoo
 from atlas.settings import require_seed

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from atlas.commands.outputs import require_file
+from atlas.documents import require_file
 from atlas.words import short, size
 
 

@@ -30,7 +30,7 @@ from atlas.evaluation.statistics import (
     cvar,
     cvar_over_runs,
     cvar_protocol,
-    drawn_again,
+    resampling_unit,
     wilson,
 )
 from atlas.runs.checkpoints import Policy, run_of
@@ -198,7 +198,7 @@ def _together(solved: np.ndarray, about: list[Plain], terms: Terms) -> Plain:
     curve = cvar_over_runs(ranked, seed=terms.seed) if _has_cvar(ranked) else []
     return {
         "runs": len(solved),
-        "interval": drawn_again(len(solved), terms.attempts),
+        "interval": resampling_unit(len(solved), terms.attempts),
         **{name: asdict(estimate) for name, estimate in estimates.items()},
         "trivial": int(trivial.sum()),
         "cvar_protocol": cvar_protocol(terms.attempts) if curve else None,

@@ -49,7 +49,7 @@ class SolveRates:
                 by.setdefault(name, {})[int(value)] = rate
         return cls(plain["all"], by)
 
-    def told(self) -> dict[str, float]:
+    def labelled(self) -> dict[str, float]:
         """The parts in words: `{"1 room": 0.5, "2 rooms": 0.3}`."""
         return {f"{value} {name.removesuffix('s') if value == 1 else name}": rate for name, value, rate in self._each()}
 
@@ -108,7 +108,7 @@ def interval(value: float, draws: np.ndarray, least: float = 0.0, most: float = 
     return Estimate(value, float(low), float(high))
 
 
-def drawn_again(runs: int, attempts: int) -> str:
+def resampling_unit(runs: int, attempts: int) -> str:
     """What intervals over all come from, in words."""
     if runs > 1:
         return "runs drawn again within each problem"

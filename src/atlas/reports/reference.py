@@ -24,7 +24,7 @@ Points = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class Reached:
+class PublishedResult:
     """What one of the paper's experiments came to."""
 
     iqm: float
@@ -42,35 +42,35 @@ def _sizes(states: float, rooms: float, objects: float) -> dict[str, float]:
     return {"states": states, "rooms": rooms, "objects": objects}
 
 
-REACHED: Final = {
-    "paper-dr": Reached(0.000, 0.015),
-    "paper-plr": Reached(
+PUBLISHED: Final = {
+    "paper-dr": PublishedResult(0.000, 0.015),
+    "paper-plr": PublishedResult(
         0.894, 0.731, ((0.21e9, 0.235), (0.42e9, 0.329), (1.05e9, 0.472), (2.1e9, 0.611)), ((1.05e9, 0.40),),
         end=_sizes(3.6, 5.5, 16.1),
     ),
-    "paper-accel": Reached(
+    "paper-accel": PublishedResult(
         0.889, 0.723, ((0.21e9, 0.259), (0.42e9, 0.376), (1.05e9, 0.526), (2.1e9, 0.629)), ((1.05e9, 0.97),),
         start=_sizes(3.2, 3.3, 8.3), end=_sizes(5.2, 5.6, 15.3),
     ),
-    "paper-accel0": Reached(0.907, 0.738),
-    "paper-dr-level": Reached(0.916, 0.748),
-    "paper-plr-level": Reached(0.876, 0.718),
-    "paper-accel-level": Reached(0.917, 0.744),
-    "paper-accel0-level": Reached(0.914, 0.752),
-    "paper-dag-dr": Reached(0.000),
-    "paper-dag-plr": Reached(0.525, 0.513),
-    "paper-dag-dr-level": Reached(0.851),
-    "paper-dag-plr-level": Reached(0.742),
-    "paper-plr-index": Reached(0.403),
-    "paper-plr-myopic": Reached(0.931),
-    "paper-plr-independent-literals": Reached(0.663),
-    "paper-plr-pvl": Reached(0.567),
-    "paper-accel-pvl": Reached(0.306),
-    "paper-accel-edits-1": Reached(0.498),
-    "paper-accel-edits-3": Reached(0.739),
-    "paper-accel-edits-20": Reached(0.901),
-    "paper-accel-l": Reached(0.772),
-    "paper-accel-t": Reached(0.590),
+    "paper-accel0": PublishedResult(0.907, 0.738),
+    "paper-dr-level": PublishedResult(0.916, 0.748),
+    "paper-plr-level": PublishedResult(0.876, 0.718),
+    "paper-accel-level": PublishedResult(0.917, 0.744),
+    "paper-accel0-level": PublishedResult(0.914, 0.752),
+    "paper-dag-dr": PublishedResult(0.000),
+    "paper-dag-plr": PublishedResult(0.525, 0.513),
+    "paper-dag-dr-level": PublishedResult(0.851),
+    "paper-dag-plr-level": PublishedResult(0.742),
+    "paper-plr-index": PublishedResult(0.403),
+    "paper-plr-myopic": PublishedResult(0.931),
+    "paper-plr-independent-literals": PublishedResult(0.663),
+    "paper-plr-pvl": PublishedResult(0.567),
+    "paper-accel-pvl": PublishedResult(0.306),
+    "paper-accel-edits-1": PublishedResult(0.498),
+    "paper-accel-edits-3": PublishedResult(0.739),
+    "paper-accel-edits-20": PublishedResult(0.901),
+    "paper-accel-l": PublishedResult(0.772),
+    "paper-accel-t": PublishedResult(0.590),
 }  # fmt: skip
 """By preset."""
 
@@ -82,7 +82,7 @@ def counterpart(config: Config) -> str | None:
 
 @functools.cache
 def _by_traits() -> dict[tuple[Any, ...], str]:
-    return {_traits(preset(name).config): name for name in REACHED}
+    return {_traits(preset(name).config): name for name in PUBLISHED}
 
 
 def _traits(config: Config) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def _traits(config: Config) -> tuple[Any, ...]:
 
 def referenced(chart: Chart, groups: Sequence[Group]) -> Chart:
     """A chart with the authors' numbers in it, where they told any of what it shows."""
-    known = [(n, REACHED[name]) for n, group in enumerate(groups) if (name := counterpart(group.config))]
+    known = [(n, PUBLISHED[name]) for n, group in enumerate(groups) if (name := counterpart(group.config))]
     kind, _, name = chart.name.rpartition("-")
     draw: list[Callable[[Any], None]] = []
     if chart.name == f"aggregate-{SET}":
@@ -124,7 +124,7 @@ def referenced(chart: Chart, groups: Sequence[Group]) -> Chart:
     return replace(chart, caption=f"{chart.caption} {CAPTION}", draw=with_reference)
 
 
-def _over_bar(number: int, groups: int, kind: str, reached: Reached) -> Callable[[Any], None]:
+def _over_bar(number: int, groups: int, kind: str, reached: PublishedResult) -> Callable[[Any], None]:
     """A dotted line over the bar of a group."""
 
     def draw(axes: Any) -> None:
@@ -160,7 +160,7 @@ def reference_table(groups: Sequence[Group], sets: Sequence[Evaluated]) -> Table
             continue
         own = {kind: Number(e.value, e.low, e.high) for kind, e in ours.get(group, {}).items()}
         theirs = [
-            None if value is None else Number(value, digits=3) for value in (REACHED[name].iqm, REACHED[name].mean)
+            None if value is None else Number(value, digits=3) for value in (PUBLISHED[name].iqm, PUBLISHED[name].mean)
         ]
         rows.append((group.name, name, own.get("iqm"), theirs[0], own.get("mean"), theirs[1]))
     columns = ("run", "in the paper", "IQM", "authors' IQM", "mean", "authors' mean")

@@ -36,10 +36,10 @@ from atlas.runs.store import (
     DEMONSTRATIONS,
     Arrays,
     problem_arrays,
+    problem_metadata,
     problems_of,
     read,
     read_header,
-    told,
     write,
 )
 from atlas.settings import dump
@@ -120,7 +120,7 @@ def load_demos(path: Path | str, domain: str | None = None) -> Demos:
     actions = domain_of(settings_class(own)()).actions
     if plans.max() >= len(actions):
         raise AtlasError(f"{path}: action {plans.max()} in a plan; there are {len(actions)} in the domain {own}")
-    names, tags, _ = told(path, header)
+    names, tags, _ = problem_metadata(path, header)
     if len(names) not in (0, len(lengths)):
         raise AtlasError(f"{path}: {len(names)} names for {len(lengths)} demonstrations")
     recipe = header.get("recipe")

@@ -163,7 +163,7 @@ def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
 
 def rates(held_out: SolveRates) -> str:
     """`50% (1 room 70%, 2 rooms 30%)`."""
-    told = held_out.told()
+    told = held_out.labelled()
     each = ", ".join(f"{words} {rate:.0%}" for words, rate in told.items())
     return f"{held_out.all:.0%} ({each})" if len(told) > 1 else f"{held_out.all:.0%}"
 

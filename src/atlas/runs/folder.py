@@ -152,7 +152,7 @@ class RunFolder:
     def note_given(self, config: Config, given: Mapping[str, Mapping[str, Any]]) -> None:
         """Write down what was passed by value, by kind and name."""
         content: dict[str, Any] = {
-            kind: {name: {"defined": plugins.told(value)} for name, value in some.items()}
+            kind: {name: {"defined": plugins.defined_at(value)} for name, value in some.items()}
             for kind, some in given.items()
         }
         for about in content.get("teachers", {}).values():

@@ -21,7 +21,7 @@ import jax
 from atlas.config import Config, RunConfig
 from atlas.fit import CALL_SECONDS
 from atlas.runs.hosts import cores
-from atlas.runs.marks import Marks
+from atlas.runs.retention import RetentionSchedule
 from atlas.runs.store import cache_folder, write_whole
 from atlas.settings import to_plain
 from atlas.training import Trainer
@@ -54,7 +54,7 @@ class Forecast:
     free: float
     """Bytes that are left on the disk."""
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """One line."""
         time = "how long is not known before it has run for a minute"
         if self.seconds is not None:
@@ -96,7 +96,7 @@ def disk(config: Config, state: int, policy: int, seconds: float | None) -> int:
         checkpoints = 2 + math.ceil(seconds / run.checkpoint_every)
     else:
         calls = checkpoints = iterations + 1
-    marks = Marks(run.total_steps, config.longest_iteration, run.policies, run.keep_at)
+    marks = RetentionSchedule(run.total_steps, config.longest_iteration, run.policies, run.keep_at)
     extra = len(run.keep_at)
     policies = min(run.policies, marks.count) + 2 + extra
     snapshots = min(run.snapshots, marks.count) + 2 + extra

@@ -115,7 +115,7 @@ class Team:
     size: int = 1
     client: Any = None
     """Of JAX's coordinator."""
-    witness: Any = None
+    reporter: Any = None
     """Says why if JAX aborts this process."""
     rounds: int = 0
     """How often values were gathered so far."""
@@ -180,7 +180,7 @@ def join(hosts: Hosts) -> Team:
     """Find the other processes, if there are any. Must come before anything is computed."""
     hosts.check()
     if hosts.several:
-        witness = Witness()  # before JAX is imported, which warns of processes that are started later
+        reporter = AbortReporter()  # before JAX is imported, which warns of processes that are started later
     if hosts.coordinator is not None and hosts.host_id == 0:
         _require_reachable(hosts.coordinator)
     import jax
@@ -209,13 +209,13 @@ def join(hosts: Hosts) -> Team:
         raise AtlasError(f"the hosts did not find each other: {first_line(error)}") from error
     from jax._src import distributed  # JAX has no public name for its key-value store
 
-    team = Team(jax.process_index(), jax.process_count(), distributed.global_state.client, witness)
+    team = Team(jax.process_index(), jax.process_count(), distributed.global_state.client, reporter)
     reason = "another host is gone, or some other process has connected to the coordinator in its place"
-    witness.told(f"atlas: {team.stops_too(reason)}")
+    reporter.set_message(f"atlas: {team.stops_too(reason)}")
     return team
 
 
-class Witness:
+class AbortReporter:
     """A small process that says a sentence if this one is aborted.
 
     JAX ends a process that has lost another with SIGABRT, from a thread of its own: no Python runs in between, and the
@@ -237,7 +237,7 @@ if b": Aborted" in fault:
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
 
-    def told(self, sentence: str) -> None:
+    def set_message(self, sentence: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{sentence}\n".encode())
         self.process.stdin.flush()

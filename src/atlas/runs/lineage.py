@@ -25,7 +25,7 @@ from atlas.ued.buffer import Buffer
 Fact = dict[str, Any]
 
 
-class Family:
+class LineageTracker:
     """Follows the buffer of a run that is being trained."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Family:
                     self.facts[fact["number"]] = fact
                     self.problems[fact["number"]] = jax.tree.map(lambda leaf, row=row: leaf[row], rows)
 
-    def look(self, memory: Buffer, iteration: int) -> None:
+    def update(self, memory: Buffer, iteration: int) -> None:
         """Take in who has come, and let go of who has left without descendants."""
         known, problems, lineages = jax.tree.map(np.asarray, (memory.records, memory.problems, memory.lineage))
         filled = np.flatnonzero(known.filled).tolist()
@@ -78,7 +78,7 @@ class Family:
 
     def save(self, memory: Buffer, iteration: int) -> None:
         """Write all of them as they are now, whole or not at all. Who has left keeps the numbers it had last."""
-        self.look(memory, iteration)
+        self.update(memory, iteration)
         if not self.facts:
             return
         known, slots = jax.device_get(memory.records), np.flatnonzero(np.asarray(memory.records.filled))

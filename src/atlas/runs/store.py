@@ -282,7 +282,7 @@ def load_bulk(path: Path | str) -> Bulk:
     import jax
 
     header, arrays = read(path, PROBLEMS)
-    names, tags, notes = told(path, header)
+    names, tags, notes = problem_metadata(path, header)
     if not names:
         raise AtlasError(f"{path}: holds no problems")
     problems = problems_of(path, header, arrays, len(names))
@@ -297,7 +297,7 @@ def load_bulk(path: Path | str) -> Bulk:
     )
 
 
-def told(path: Path | str, header: dict[str, Any]) -> tuple[Words, tuple[Words, ...], Words]:
+def problem_metadata(path: Path | str, header: dict[str, Any]) -> tuple[Words, tuple[Words, ...], Words]:
     """The names, tags and notes that a header has for problems, checked; notes may be left out."""
     from atlas.types import About
 

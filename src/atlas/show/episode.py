@@ -200,14 +200,14 @@ class Actor(Protocol):
         """What to do now."""
 
 
-class Trained:
+class PolicyActor:
     """Plays as a student with its parameters does."""
 
     def __init__(self, student: Student, params: Params, seed: int = 0, greedy: bool = False) -> None:
         self.student, self.params, self.greedy = student, params, greedy
         self.random = np.random.default_rng(seed)
         self._embed = jax.jit(self._table)
-        self._step = jax.jit(self._think)
+        self._step = jax.jit(self._forward)
         self.table: Array
         self.hidden: Array
         self.previous = 0
@@ -232,7 +232,7 @@ class Trained:
     def _table(self, params: Params, key: Array, graph: Any) -> Float32[Array, "1 nodes width"]:
         return self.student.embed(params, key[None], jax.tree.map(lambda leaf: leaf[None, None], graph))
 
-    def _think(
+    def _forward(
         self,
         params: Params,
         table: Float32[Array, "1 nodes width"],

@@ -539,7 +539,7 @@ class Answers:
 
     def _player(self, body: Body, domain: str) -> tuple[Any, Plain]:
         """Who plays as the policy of a run does, and what is to be said of it."""
-        from atlas.show.episode import Trained
+        from atlas.show.episode import PolicyActor
 
         given = body.text("policy", self.studio.policy, most=1000)
         if not is_in_zoo(given) and given != self.studio.policy:
@@ -547,7 +547,7 @@ class Answers:
         when = _changed(RunFolder(located(given)).checkpoints)
         if (given, when) not in self._players:
             policy = load_policy(given)
-            self._players = {(given, when): (Trained(policy.student, policy.params), policy)}
+            self._players = {(given, when): (PolicyActor(policy.student, policy.params), policy)}
         player, policy = self._players[given, when]
         trained_in = RunFolder(policy.run).config().domain.name
         if trained_in != domain:

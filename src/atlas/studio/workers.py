@@ -189,7 +189,7 @@ def _settle(job: Job, reply: Reply) -> None:
         job.reply.set_result(reply)
 
 
-class Lanes:
+class Workers:
     """All workers of a studio."""
 
     def __init__(self, studio: Studio, command: Sequence[str] = COMMAND) -> None:
@@ -257,14 +257,14 @@ def main(opening: Callable[[Studio], Answer] = open_desk) -> None:
         except CancelledError:
             reply = as_frame(CANCELLED)
         except Exception as error:
-            reply = as_frame({"error": told(error)})
+            reply = as_frame({"error": error_payload(error)})
         finally:
             busy = False
         outside.write(reply)
         outside.flush()
 
 
-def told(error: Exception) -> dict[str, Any]:
+def error_payload(error: Exception) -> dict[str, Any]:
     """What a page needs to know of an error: a sentence, and where it is to be shown."""
     if isinstance(error, LevelTextError):
         place = {"line": error.line, "column": error.column, "key": error.key}

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Marks on a run of `total` env steps whose iterations have at most `longest`."""
+class RetentionSchedule:
+    """RetentionSchedule on a run of `total` env steps whose iterations have at most `longest`."""
 
     total: int
     longest: int
@@ -28,7 +28,7 @@ class Marks:
         following = (place // stride + 1) * stride
         return min([-(-following * self.total // self.count), *(own for own in self.at if own > steps)])
 
-    def stay(self, kept: Iterable[int]) -> set[int]:
+    def retained(self, kept: Iterable[int]) -> set[int]:
         """Of things kept at these env steps those that stay: the first at or after each mark that counts, and the
         last of all."""
         ordered = sorted(kept)
