@@ -393,8 +393,8 @@ def watch_command(argv: list[str]) -> int:
         source = "the run" if args.problem is None else args.problem
         raise AtlasError(f"--domain is for a problem that is drawn: {source} says itself of which domain it is")
     from atlas.programs import keep_programs
-    from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
+    from atlas.runs.policy import load_policy
     from atlas.runs.problem_files import choose, choose_problem
     from atlas.runs.screen import Screen
     from atlas.show.episode import PolicyActor, scenes

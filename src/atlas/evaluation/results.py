@@ -33,8 +33,8 @@ from atlas.evaluation.statistics import (
     resampling_unit,
     wilson,
 )
-from atlas.runs.checkpoints import Policy, run_of
 from atlas.runs.folder import called, is_in_zoo
+from atlas.runs.policy import Policy, run_of
 from atlas.runs.screen import Screen
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name

@@ -13,8 +13,8 @@ from atlas.errors import AtlasError
 from atlas.evaluation.sets import find_set
 from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
-from atlas.runs.checkpoints import load_policy
 from atlas.runs.folder import find
+from atlas.runs.policy import load_policy
 from atlas.runs.problem_files import load
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas

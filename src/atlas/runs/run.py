@@ -23,21 +23,13 @@ from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
-from atlas.runs.checkpoints import (
-    RATE,
-    CheckpointError,
-    Checkpoints,
-    OtherConfigError,
-    fitted_parameters,
-    load_policy,
-    require_same_network,
-    save_parameters,
-)
+from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
 from atlas.runs.lineage import LineageTracker
 from atlas.runs.metrics import JsonLines, Sink, Sinks, read
+from atlas.runs.policy import fitted_parameters, load_policy, require_same_network, save_parameters
 from atlas.runs.retention import RetentionSchedule
 from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
@@ -240,8 +232,8 @@ def train_as_leader(
     start: Start = Start(),  # noqa: B008 - frozen
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Train in a folder, from its last good checkpoint if there is one, or from the one that `start` names. Other hosts
-    `train_as_worker`."""
+    """Train on host 0, which has the folder: from its last good checkpoint if there is one, or from the one that
+    `start` names. Other hosts call `train_as_worker`."""
     team = team or Team()
     remember_compiled()
     made = parts(config, layout)
@@ -297,13 +289,13 @@ def train_as_leader(
             update = StateUpdate(trainer.plan.prove, prover)
 
         def follow_lineage(moment: Moment) -> None:
-            """Who is in the buffer? Asked where that is cheap, else only with each checkpoint."""
+            """Update the lineage after each call where that is cheap, else only with each checkpoint."""
             memory = trainer.teacher.memory(moment.state.teacher)
             if lineage and memory is not None and layout.mesh is None and jax.default_backend() == "cpu":
                 lineage.update(memory, moment.iteration)
 
         def evaluate_and_snapshot(moment: Moment, due: Due) -> None:
-            """How does the student do on held-out problems, and what does the teacher replay?"""
+            """Do what is due: evaluate on held-out problems, keep a snapshot of the curriculum, keep the policy."""
             started = time.monotonic()
             if due.exam:
                 result.after = exam.rates(moment.state.policy, moment.iteration)
@@ -396,7 +388,7 @@ def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, star
 
 
 def train_as_worker(config: Config, layout: Layout, team: Team) -> None:
-    """Take part in a run that host 0 keeps: compute what it computes, and be there when it gathers the state."""
+    """Train on a host other than 0: compute what host 0 computes, and take part when it gathers the state."""
     remember_compiled()
     trainer = build(config, layout)
     begun = team.all_gather(None)[0]
@@ -499,7 +491,7 @@ class Due(NamedTuple):
 
 
 def retention_of(config: Config, most: int) -> RetentionSchedule:
-    """The env steps at which a run keeps things, at most so many of them."""
+    """The retention schedule of a run that keeps at most so many things."""
     run = config.run
     return RetentionSchedule(run.total_steps, config.longest_iteration, most, run.keep_at)
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from atlas.config import Config
 from atlas.fit import Moment
-from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
+from atlas.runs.policy import save_parameters
 from atlas.runs.retention import RetentionSchedule
 from atlas.runs.store import read_header, save_bulk, write_whole
 from atlas.settings import to_plain
@@ -39,7 +39,7 @@ class Policies:
 
 
 class RetainedFiles:
-    """The files of some kinds that a run has kept, and when; those that no longer count are removed."""
+    """The files of some kinds that a run has kept, with their env steps; removes those that the schedule drops."""
 
     def __init__(self, folder: RunFolder, kinds: tuple[str, ...], marks: RetentionSchedule) -> None:
         self.folder, self.kinds, self.marks = folder, kinds, marks

@@ -26,8 +26,8 @@ from atlas.evaluation.sets import first_set, named_sets
 from atlas.evaluation.statistics import STATISTICS
 from atlas.runs import folder as places
 from atlas.runs import metrics, store
-from atlas.runs.checkpoints import Policy, load_parameters, load_policy
 from atlas.runs.folder import IN_ZOO, RunFolder, find, in_use, located
+from atlas.runs.policy import Policy, load_parameters, load_policy
 from atlas.runs.snapshots import spread
 from atlas.runs.store import to_arrays, write_whole
 from atlas.settings import dump

@@ -29,8 +29,8 @@ from atlas.domains import (
 )
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
 from atlas.programs import Program
-from atlas.runs.checkpoints import load_policy, run_of
 from atlas.runs.folder import RunFolder, in_use, is_in_zoo, located
+from atlas.runs.policy import load_policy, run_of
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
