@@ -252,7 +252,7 @@ def _take(pools: Tree, entry: Int32[Array, "envs"]) -> Tree:
 
 
 def _autoreset(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
-    """Keep truncated states, and start the next episode where one ended."""
+    """Start the next episode, on the next problem of the pool, where one ended; keep the last truncated state."""
     pool = starts.time.shape[1]
     entry = jnp.where(step.done, (ended.entry + 1) % pool, ended.entry)
     cut = jax.lax.cond(

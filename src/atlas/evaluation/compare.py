@@ -132,7 +132,7 @@ def _rates(content: Plain, names: Sequence[str]) -> np.ndarray:
 def _differences(
     statistics: dict[str, Statistic], rates: Sequence[np.ndarray], chosen: np.ndarray, seed: int
 ) -> dict[str, Estimate]:
-    """Statistics of the second side less those of the first on some problems, which are drawn again."""
+    """Statistics of the second side less those of the first on some problems, which are resampled."""
     rng = np.random.default_rng(seed)
     draws: dict[str, list[float]] = {name: [] for name in statistics}
     for _ in range(RESAMPLES):

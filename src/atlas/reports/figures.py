@@ -27,7 +27,7 @@ from atlas.words import short
 MOST_POINTS: Final = 200
 """Curves of more points are averaged: nobody sees the difference, and pages stay small."""
 RESAMPLES_OF_A_CURVE: Final = 400
-"""How often the data is drawn again for each point of a curve over problems."""
+"""How often the data is resampled for each point of a curve over problems."""
 
 Value = Callable[[Plain], Any]
 """Takes a number out of a record; None where there is none."""
@@ -108,7 +108,7 @@ def join(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve | None:
 
 
 def interval_of_mean(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The interval of 95 % of the mean of `rows[runs, points]`, by runs drawn again."""
+    """The interval of 95 % of the mean of `rows[runs, points]`, by resampled runs."""
     draws = rows[np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))].mean(1)
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(draws, [tail, 100 - tail], axis=0)

@@ -65,7 +65,7 @@ class Result:
         return found
 
     def cvar(self) -> tuple[np.ndarray, list[Estimate]] | None:
-        """The curve over alpha, in per cent; its band from runs drawn again, or as the evaluation had it."""
+        """The curve over alpha, in per cent; its band from resampled runs, or as the evaluation had it."""
         curves = [{point["alpha"]: point["value"] for point in entry.get("cvar") or ()} for _, entry in self.entries]
         alphas = sorted(set.intersection(*map(set, curves)))
         if not alphas:

@@ -216,7 +216,7 @@ def join(hosts: Hosts) -> Team:
 
 
 class AbortReporter:
-    """A small process that says a sentence if this one is aborted.
+    """A small process that prints a message if this one is aborted.
 
     JAX ends a process that has lost another with SIGABRT, from a thread of its own: no Python runs in between, and the
     callback that JAX has for this cannot be called from Python (`std::bad_cast`). But Python's fault handler writes
@@ -238,6 +238,7 @@ if b": Aborted" in fault:
         )
 
     def set_message(self, sentence: str) -> None:
+        """Set what is printed."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{sentence}\n".encode())
         self.process.stdin.flush()

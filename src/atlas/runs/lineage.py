@@ -26,7 +26,7 @@ Fact = dict[str, Any]
 
 
 class LineageTracker:
-    """Follows the buffer of a run that is being trained."""
+    """Tracks the lineage of the problems in the buffer of a run that is being trained."""
 
     def __init__(
         self, folder: RunFolder, config: Config, tell_edits: Callable[[Lineage], list[str]], iteration: int
@@ -45,7 +45,7 @@ class LineageTracker:
                     self.problems[fact["number"]] = jax.tree.map(lambda leaf, row=row: leaf[row], rows)
 
     def update(self, memory: Buffer, iteration: int) -> None:
-        """Take in who has come, and let go of who has left without descendants."""
+        """Add problems that entered the buffer; drop those that left it and have no descendants in it."""
         known, problems, lineages = jax.tree.map(np.asarray, (memory.records, memory.problems, memory.lineage))
         filled = np.flatnonzero(known.filled).tolist()
         numbers = lineages.number[filled].tolist()

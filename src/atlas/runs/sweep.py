@@ -1,4 +1,4 @@
-"""Sweeps: many runs from one file, a grid of presets, seeds and settings, or a search with Optuna. No JAX here.
+"""Sweeps: many runs from one file, here or with SLURM: a grid of presets, seeds, settings, or an Optuna search. No JAX.
 
     about: what it is for
     runs:

@@ -219,7 +219,7 @@ class PolicyActor:
         self.hidden = self.student.initial_hidden(1)
 
     def choose(self, episode: Episode) -> Choice:
-        """Look, remember, weigh."""
+        """Observe, update the hidden state, sample an action."""
         start = episode.steps == 0
         view, nodes = jnp.asarray(episode.view), jnp.asarray(episode.nodes)
         seen = (view, nodes, jnp.uint8(self.previous), jnp.asarray(start))
