@@ -49,7 +49,7 @@ from atlas.world import World
 
 @dataclass(frozen=True)
 class Parts:
-    """What an experiment is made of."""
+    """The parts of an experiment."""
 
     config: Config
     world: World
@@ -114,7 +114,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         )
 
     def echoes(key: Key[Array, ""], problems: Problem, steps: Transitions) -> Echoes:
-        """What the first episode of each environment did, as a task in its level."""
+        """Tasks read off the first episode of each environment, in its level."""
         one = echoer(world.domain, world.formalism, config.tasks.lengths)
         last = jnp.where(jnp.any(steps.done, axis=0), jnp.argmax(steps.done, axis=0), len(steps.done) - 1)
         keys = jax.random.split(key, len(last))
@@ -206,7 +206,7 @@ AT_ONCE = 256
 
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
-    """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
+    """An observer of the teacher's curriculum that knows the problems and edits of this experiment."""
     domain, screen = made.world.domain, screen_of(made.config.domain)
 
     def sizes(problem: Problem) -> dict[str, Array]:

@@ -20,13 +20,13 @@ import yaml
 from atlas.errors import AtlasError, LevelTextError, is_printable, listed
 
 MOST_BYTES: Final = 1 << 26
-"""Of a text file."""
+"""Most bytes of a text file."""
 MOST_NODES: Final = 100_000
 """Values in one YAML document, those that aliases repeat counted each time."""
 MOST_DEPTH: Final = 32
 """Lists and mappings inside each other."""
 MOST_LETTERS: Final = 1_000_000
-"""Of one value."""
+"""Most letters of one value."""
 LARGEST: Final = 1 << 63
 """Whole numbers are smaller."""
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -227,14 +227,14 @@ class _Open:
     begun: int
     """How many values there were before it."""
     key: yaml.Node | None = None
-    """Of a mapping, the key whose value comes next."""
+    """In a mapping, the key whose value comes next."""
     names: set[str] = field(default_factory=set)
 
 
 def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
     """The root of each document. Aliases are kept within bounds here, and no key may be given twice."""
     known: dict[str, tuple[yaml.Node, int]] = {}
-    """What an anchor names, and how many values that is."""
+    """The node that an anchor names, and how many values it holds."""
     opened: list[_Open] = []
     values = 0
     for event in cast(Iterator[Any], yaml.parse(source, Loader=Loader)):

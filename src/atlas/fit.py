@@ -32,7 +32,7 @@ class NotANumber(AtlasError):
 
 @dataclass
 class Moment:
-    """What hooks see after each call. A hook that runs before the metrics are written may add to them."""
+    """What hooks get after each call. A hook that runs before the metrics are written may add to them."""
 
     state: TrainState
     iteration: int

@@ -285,7 +285,7 @@ class _Groups(Struct):
     order: Int32[Array, "children_and_more"]
     """Their numbers, group by group; those without an edit come last, then padding."""
     first: Int32[Array, "edits"]
-    """Where each group begins."""
+    """Position in `order` at which each group begins."""
     count: Int32[Array, "edits"]
 
     @classmethod

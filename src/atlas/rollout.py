@@ -34,7 +34,7 @@ MAX_POOL = 256
 
 
 class Rollout(Struct):
-    """What learning, scoring and editing need."""
+    """A rollout as learning, scoring and editing need it."""
 
     experience: Experience
     trivial: Bool[Array, "envs pool"]
@@ -78,7 +78,7 @@ class _Carry(Struct):
 
 
 class _Fixed(Struct):
-    """What is constant during a rollout."""
+    """Values that are constant during a rollout."""
 
     params: Params
     tables: Float32[Array, "envs rows width"]

@@ -73,7 +73,7 @@ def toy_supply(plan: Plan) -> Supply:
 
 
 def is_trivial(number: Any) -> Any:
-    """Of these problems every fifth is trivial."""
+    """Every fifth of these problems is trivial."""
     return number % 5 == 0
 
 

@@ -30,7 +30,7 @@ class Play(Struct):
     """A rollout, and what the teacher's side needs to know of it."""
 
     rollout: Any
-    """Whatever the student learns from."""
+    """The data that the student learns from."""
     played: Played
     trivial: Bool[Array, "batch"]
     partial: Partial

@@ -324,7 +324,7 @@ def _keys(number: int) -> Iterator[str]:
 
 
 def split_keys(data: str) -> list[str]:
-    """What a terminal sent at once, key by key: an arrow is several characters."""
+    """The keys that a terminal sent at once, one by one: an arrow is several characters."""
     return re.findall(r"\x1b[\[O].|.", data, re.DOTALL)
 
 
@@ -503,7 +503,7 @@ def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "Ren
 
 
 def _thoughts(scene: "Scene") -> "list[Text]":
-    """What the policy thinks of doing, a line each, and what it has in its hands."""
+    """The policy's action probabilities, a line each, and what the agent carries."""
     from rich.text import Text
 
     from atlas.domains import surface_for

@@ -1,4 +1,4 @@
-"""What to try next: a line after the result of a command, for people at a terminal."""
+"""A hint at what to try next: a line after the result of a command, for people at a terminal."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,7 +7,7 @@ from atlas.words import command
 
 Line = tuple[str, ...]
 FIRST_ARGUMENT: Final = "FIRST_ARGUMENT"
-"""Stands for what the command was about: its first argument."""
+"""Stands for the first argument of the command that has just run."""
 AFTER: Final[dict[str, tuple[Line, Line]]] = {
     "resume": (("watch", FIRST_ARGUMENT), ("zoo",)),
     "sweep": (("report", "RUN", "RUN", "--out", "report.html"), ("sweep", "--help")),

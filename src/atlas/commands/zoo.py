@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FIRST: Final = ("validation", "hand", "letters-sequences")
 """Sets that come first in tables."""
 CARD_FIELDS_FROM_USER: Final = ("title", "track", "machine", "shown")
-"""What a run does not know of itself."""
+"""Fields of a card that the user gives: a run does not know them."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _file(path: Path, name: str | None) -> Path:
 
 
 def compare(one: Plain, other: Plain, seed: int = 0) -> Plain:
-    """What `other` does better or worse than `one`: over all, by tag and by problem."""
+    """The differences between two evaluations, `other` less `one`: over all, by tag and by problem."""
     for content in (one, other):
         if not content.get("runs"):
             raise AtlasError("an evaluation over time cannot be compared: evaluate the runs without --over-time")
@@ -112,7 +112,7 @@ def _require_same(one: Plain, other: Plain) -> None:
 
 
 def _notes(one: Plain, other: Plain) -> list[str]:
-    """What else differs between the two, in sentences."""
+    """Other differences between the two, in sentences."""
     notes = []
     for key, words in (("greedy", "greedy: {}"), ("attempts", "attempts at each problem: {}")):
         if one.get(key) != other.get(key):

@@ -19,7 +19,7 @@ from atlas.vocabulary import Vocabulary
 DRAWN: Final = 64
 """Levels that are drawn before it is said that none affords the task."""
 MOST_LETTERS: Final = 60
-"""Of the name of a problem."""
+"""Most letters in the name of a problem."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class ProblemFromText:
     understood: str
     """The task in one line."""
     notes: tuple[str, ...]
-    """What else the words might have meant."""
+    """Other readings of the words."""
     plan: Sequence[int] | None
     """Actions that solve it; None where no plan was found."""
     verdict: str
-    """What the prover says, in words."""
+    """The prover's verdict, in words."""
 
 
 def problem_from_text(

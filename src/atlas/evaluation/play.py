@@ -37,7 +37,7 @@ from atlas.world import World, WorldState, restart
 LANES: Final = 256
 """Attempts that are played side by side, at most."""
 FOUND: Final = ("solved", "timed_out", "steps", "node")
-"""What a queue keeps of every attempt."""
+"""The results that a queue keeps of every attempt."""
 LEAST_LANES: Final = 32
 """Attempts that are worth a queue of their own."""
 STRIDE: Final = 32
@@ -47,7 +47,7 @@ EMBEDDED: Final = 256
 
 
 class Turn(Struct):
-    """What an actor is told at a step, one row a lane."""
+    """The observations of one step, one row a lane."""
 
     problem: Int32[Array, "lanes"]
     """Which problem of the batch the lane plays."""
@@ -55,14 +55,14 @@ class Turn(Struct):
     """Steps since the start of the episode; 0 clears the memory."""
     view: UInt8[Array, "lanes rows cols"]
     nodes: Int[Array, "lanes depth"]
-    """Where the task stands."""
+    """The task's current nodes: rows of its graph, innermost first (-1 unused)."""
     chance: Float32[Array, "lanes"]
     """A number between 0 and 1 that settles what is left to chance."""
 
 
 @runtime_checkable
 class Actor(Protocol):
-    """Whoever chooses the actions: a student, or a script."""
+    """The player that chooses the actions: a student, or a script."""
 
     def begin(self, lanes: int) -> Any:
         """Empty memories."""
@@ -72,7 +72,7 @@ class Actor(Protocol):
 
 
 class Known(Struct):
-    """What a student knows before it starts to play."""
+    """A student's parameters and its embeddings of the tasks."""
 
     params: Any
     tables: Float32[Array, "problems nodes width"]
@@ -80,7 +80,7 @@ class Known(Struct):
 
 
 class Memory(Struct):
-    """What a student carries from step to step."""
+    """A student's state between steps."""
 
     hidden: Float32[Array, "lanes memory"]
     previous: UInt8[Array, "lanes"]
@@ -125,7 +125,7 @@ def _rows_here(
 
 
 class BatchConstants(Struct):
-    """What stays the same while a batch of problems is played."""
+    """Arrays that stay constant while a batch of problems is played."""
 
     tasks: Any
     starts: WorldState
@@ -140,7 +140,7 @@ class Queue(Struct):
     """Attempts under way, waiting and finished."""
 
     job: Int32[Array, "lanes"]
-    """What each lane plays; the number of jobs if it has nothing left to do."""
+    """The job that each lane plays; the number of jobs if it has nothing left to do."""
     world: WorldState
     memory: Any
     next: Int32[Array, ""]
@@ -152,7 +152,7 @@ class Queue(Struct):
     timed_out: Bool[Array, "jobs"]
     steps: Int32[Array, "jobs"]
     node: Int32[Array, "jobs"]
-    """Where the task stood at the end: a row of its graph, the innermost one of a stack."""
+    """The task's node at the end: a row of its graph, the innermost one of a stack."""
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Attempts:
-    """What became of every attempt at every problem."""
+    """The results of every attempt at every problem."""
 
     solved: np.ndarray
     """`bool[problems, attempts]`"""
@@ -311,7 +311,7 @@ class Evaluator:
     def of_student(
         self, student: Student, params: Any, progress: Progress = lambda *_: None, seed: int | None = None
     ) -> Attempts:
-        """What a student makes of them; another seed than the evaluator's gives other draws."""
+        """Attempts of a student; another seed than the evaluator's gives other draws."""
         key_noise, _ = self._keys(seed)
         self._require_fit(student.config)
         if student.config not in self._actors:
@@ -332,7 +332,7 @@ class Evaluator:
         progress: Progress = lambda *_: None,
         seed: int | None = None,
     ) -> Attempts:
-        """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
+        """Attempts of an actor. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
         shape = (len(self.problems), self.attempts)
         count = partial(np.zeros, dtype=np.int32)
         result = Attempts(
@@ -362,13 +362,13 @@ class Evaluator:
         return result
 
     def _keys(self, seed: int | None) -> Key[Array, "2"]:
-        """What node features are drawn with, and what actions are."""
+        """Random keys: for the node features, and for the actions."""
         return jax.random.split(jax.random.key(self.seed if seed is None else seed))
 
     def _play(
         self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """What was found of every attempt, and which problems are trivial.
+        """The results of every attempt, and which problems are trivial.
 
         On a CPU the attempts are divided among as many queues as there are cores: a step of one is a chain of small
         operations, most of which use one core.

@@ -1,4 +1,4 @@
-"""What attempts at problems say: means with intervals, and how the worst problems fare. NumPy alone.
+"""Statistics of attempts at problems: means with intervals, and the rate on the worst problems (CVaR). NumPy alone.
 
 Rates stand in arrays `[runs, problems]`, single attempts in `bool[problems, attempts]`.
 """

@@ -173,7 +173,7 @@ def task_svg(problem: Problem, current: Node | None = None) -> str:
 
 
 def legend(domains: Iterable[str]) -> str:
-    """What the small pictures mean, to be opened."""
+    """A legend of the small pictures, folded up at first."""
     items = [item for name in sorted(set(domains)) for item in surface_of(name).legend()]
     cells = "".join(
         f"<span>{canvas.svg(canvas.themed(picture), LEGEND, part_of_page=True)}{escape(words)}</span>"

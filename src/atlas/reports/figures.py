@@ -57,7 +57,7 @@ def at(*keys: str) -> Value:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a curve runs over."""
+    """The axis that a curve runs over."""
 
     key: str
     """In the records."""
@@ -77,7 +77,7 @@ def curve(group: Group, value: Value, axis: Axis = STEPS) -> Curve | None:
 
 
 def points(records: Sequence[Plain], value: Value, axis: Axis = STEPS) -> tuple[np.ndarray, np.ndarray] | None:
-    """Where the number is known, and the number there."""
+    """Positions at which the number is known, and the number there."""
     pairs: list[tuple[Any, Any]] = [(record.get(axis.key), value(record)) for record in records]
     known = [(float(at) / axis.unit, float(number)) for at, number in pairs if _is_number(at) and _is_number(number)]
     if not known:
@@ -190,7 +190,7 @@ class Chart:
     """A figure that can be drawn."""
 
     name: str
-    """Of its file."""
+    """The name of its file."""
     title: str
     caption: str
     draw: Draw
@@ -583,7 +583,7 @@ def solvable(groups: Sequence[Group]) -> Iterator[Chart]:
 
 
 def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
-    """What has many parts, a chart for each group: kinds and numbers of edits, shares of sizes, solved by size."""
+    """Charts of many parts, one for each group: kinds and numbers of edits, shares of sizes, solved by size."""
     for group in groups:
         suffix = f"-{_file_name(group.name)}" if len(groups) > 1 else ""
         whose = f": {group.name}" if len(groups) > 1 else ""
@@ -609,7 +609,7 @@ def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
 
 
 def teachers(groups: Sequence[Group]) -> Iterator[Chart]:
-    """What teachers have learnt themselves: how well predictions hold, which edits pay, what was heard."""
+    """Charts of what teachers have learnt themselves: how well predictions hold, which edits pay, what was heard."""
     if series := compared(groups, "teacher", "calibration_error"):
         words = "How far predicted solve rates are from what came of them: expected calibration error, over ten bins."
         yield Chart("calibration-error", "Calibration error", words, lines(series, "number", 0.0))

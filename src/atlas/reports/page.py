@@ -92,7 +92,7 @@ def _facts(fact: Plain) -> str:
 
 
 def _lineage(fact: Plain) -> str:
-    """Where it came from; the edits are told when asked for."""
+    """Its origin; the edits are shown on demand."""
     if not fact["edits"]:
         return f"<p class='dim'>{escape(ancestry(fact))}</p>"
     edits = "".join(f"<li>{escape(str(edit))}</li>" for edit in fact["edits"])
@@ -106,7 +106,7 @@ def _lineage(fact: Plain) -> str:
 FAMILIES: Final = 3
 """Families on the page."""
 MOST_ANCESTORS: Final = 8
-"""Of one problem, the latest ones."""
+"""Most ancestors that are shown of one problem: the latest."""
 
 
 def families(groups: Sequence[Group]) -> tuple[str, list[str]]:
@@ -206,7 +206,7 @@ class Report:
 
 
 def run_table(groups: Sequence[Group]) -> Table:
-    """What the runs are."""
+    """The runs: settings and state of each."""
     stratum = domain_of(groups[0].config.domain).strata[0]
     who, what = ("run", "settings", "teacher", "seed"), ("pairing", stratum, "tasks", "step limit", "environments")
     columns = (*who, *what, "env steps", "hours", "held out")
@@ -273,7 +273,7 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _headline(report: Report) -> str:
-    """What came of it, in a few large numbers: held-out problems before and after, and the mean on every set."""
+    """The results in a few large numbers: held-out problems before and after, and the mean on every set."""
     several = len(report.groups) > 1
     items = []
     for group in report.groups:

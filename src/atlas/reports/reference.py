@@ -1,4 +1,4 @@
-"""What the paper's authors reached with their own code, to be drawn beside what our runs reached.
+"""The paper's published results, to be drawn beside those of our runs.
 
 Their solve rates are on their 150 hand-designed problems, after training at the paper's scale with five seeds: they
 show where a method ends up, and are no target for a small run on other problems.
@@ -25,7 +25,7 @@ Points = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class PublishedResult:
-    """What one of the paper's experiments came to."""
+    """The published result of one of the paper's experiments."""
 
     iqm: float
     mean: float | None = None
@@ -72,7 +72,7 @@ PUBLISHED: Final = {
     "paper-accel-l": PublishedResult(0.772),
     "paper-accel-t": PublishedResult(0.590),
 }  # fmt: skip
-"""By preset."""
+"""Published results by preset."""
 
 
 def counterpart(config: Config) -> str | None:
@@ -86,7 +86,8 @@ def _by_traits() -> dict[tuple[Any, ...], str]:
 
 
 def _traits(config: Config) -> tuple[Any, ...]:
-    """What tells the paper's experiments apart. How many edits make a child counts only where the number is fixed."""
+    """The settings that tell the paper's experiments apart. The number of edits that make a child counts only where
+    it is fixed."""
     plan, network, edits = config.plan, config.student.network, config.plan.edits
     kinds = edits and (edits.level, edits.task, edits.hindsight, edits.least if edits.least == edits.most else None)
     return (
@@ -138,7 +139,7 @@ def _over_bar(number: int, groups: int, kind: str, reached: PublishedResult) -> 
 
 
 def _levels(number: int, level: float | None, points: Points) -> Callable[[Any], None]:
-    """Where a curve of theirs ended, as a line across, and its points as far as ours reach."""
+    """A published curve: its final value as a line across, and its points as far as ours reach."""
 
     def draw(axes: Any) -> None:
         ink, end = INKS[number % len(INKS)], axes.dataLim.x1

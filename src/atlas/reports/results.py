@@ -19,7 +19,7 @@ ALPHA_TICKS: Final = (1, 2, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What the runs of a group reached on a set."""
+    """The results of a group's runs on a set."""
 
     group: Group
     entries: list[tuple[Run, Plain]]
@@ -201,7 +201,7 @@ def _endings(result: Result) -> list[int]:
 
 
 def _stalls(row: Plain) -> str | None:
-    """Where attempts stood when time was out, e.g. `u1 6, u0 2`; `rejected 3` beside it."""
+    """The task states in which attempts ran out of time, e.g. `u1 6, u0 2`; `rejected 3` beside it."""
     if "timed_out" not in row:
         return None
     places = [f"{state} {count}" for state, count in row.get("stalled", {}).items()]

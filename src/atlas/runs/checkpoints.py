@@ -25,7 +25,7 @@ from atlas.runs.store import Arrays, blank_arrays, from_arrays, sync, to_arrays
 
 Tree = TypeVar("Tree")
 RATE: Final = "solve_rate"
-"""What the best checkpoint is best in: the held-out solve rate, where one was measured."""
+"""The key of the held-out solve rate in a description: the best checkpoint is the one with the highest."""
 FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
 """Names of parameters in version 0.1 -> names now."""
 ADDED: Final = {".records.birth": 0.0, ".records.prior": 0.5, ".records.discounted": 0.0, ".records.plan": 0}

@@ -1,4 +1,4 @@
-"""What a run will take, told before it starts: how long, how much memory, how much disk.
+"""A forecast of a run before it starts: how long it takes, how much memory, how much disk.
 
 Disk follows from the shapes of what is kept. Speed and memory are those of the last run with the same work on this
 machine, if there was one; else memory is told from below, and nothing is said about speed. Nothing is guessed.
@@ -40,7 +40,7 @@ MOST_REMEMBERED: Final = 200
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is expected of a run; None is not known."""
+    """The expected cost of a run; None is not known."""
 
     seconds: float | None
     is_limit: bool
@@ -55,7 +55,7 @@ class Forecast:
     """Bytes that are left on the disk."""
 
     def summary(self) -> str:
-        """One line."""
+        """The forecast in one line."""
         time = "how long is not known before it has run for a minute"
         if self.seconds is not None:
             time = f"{clock(self.seconds)} of training, its limit" if self.is_limit else f"about {clock(self.seconds)}"
@@ -65,7 +65,7 @@ class Forecast:
 
 
 def forecast(config: Config, trainer: Trainer, folder: Path) -> Forecast:
-    """What a new run of these settings will take."""
+    """The expected cost of a new run with these settings."""
     known = _remembered().get(_key(config, trainer))
     run = config.run
     seconds = None if run.time_limit is None else 60 * run.time_limit

@@ -88,7 +88,7 @@ def cores() -> int:
 
 
 def processor() -> str:
-    """What the processor is called."""
+    """The processor's name."""
     with suppress(OSError, TypeError):
         return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1].strip()  # type: ignore[index]
     return platform.processor() or platform.machine()
@@ -114,7 +114,7 @@ class Team:
     number: int = 0
     size: int = 1
     client: Any = None
-    """Of JAX's coordinator."""
+    """The client of JAX's coordinator."""
     reporter: Any = None
     """Says why if JAX aborts this process."""
     rounds: int = 0
@@ -154,7 +154,7 @@ class Team:
         self.client.key_value_set(f"atlas/{self.rounds + 1}/{self.number}", json.dumps(answer))
 
     def stops_too(self, why: str) -> str:
-        """What a user is told on the hosts that stop because another did."""
+        """The message for the user on the hosts that stop because another did."""
         return (
             f"{why}, so host {self.number} stops, too; `atlas resume` goes on from the last checkpoint, on as many "
             "hosts as there are"

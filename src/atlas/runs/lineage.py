@@ -1,4 +1,4 @@
-"""The family of the problems that a teacher remembers: every one in its buffer, and their ancestors that have left it.
+"""The lineage of the problems in a teacher's buffer: all of them, and their ancestors that have left it.
 
 `lineage.npz` holds the problems with what is known of each: the edits that made it, its score at birth and now. The
 buffer is looked at after each call of the compiled step, so a problem that came and went within one call is known by
@@ -170,7 +170,7 @@ def number_of(tree: Tree, text: str) -> int:
 
 
 def origin(tree: Tree, fact: Fact) -> str:
-    """Where a problem came from, in a few words."""
+    """The origin of a problem, in a few words."""
     if fact["parent"] < 0:
         return "sampled"
     lost = "" if fact["parent"] in tree.facts else ", which is no longer known"

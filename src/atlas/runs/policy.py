@@ -37,7 +37,7 @@ POLICIES: Final = (".average", ".params")
 
 
 class Memory(Struct):
-    """What a policy carries through an episode."""
+    """The state of a policy during an episode."""
 
     table: Float32[Array, "1 nodes width"]
     """The embedding of every state of the task."""
@@ -65,7 +65,7 @@ class Policy:
 
     @property
     def name(self) -> str:
-        """What people call it: where it came from, or `zoo:NAME`."""
+        """Its name for people: where it came from, or `zoo:NAME`."""
         return called(self.path)
 
     def require_domain(self, problems: Iterable[Problem]) -> None:
@@ -222,8 +222,8 @@ def save_parameters(path: Path | str, params: Any, about: dict[str, Any]) -> Non
 
 
 def load_parameters(path: Path | str) -> tuple[Arrays, dict[str, Any]]:
-    """What `save_parameters` wrote: arrays by name, and the description. What was rounded to half precision is widened
-    again."""
+    """Read a file that `save_parameters` wrote: arrays by name, and the description. Weights that were rounded to half
+    precision are widened again."""
     about, arrays = store.read(path, store.PARAMETERS)
     wide = {name: array.astype(np.float32) for name, array in arrays.items() if array.dtype == np.float16}
     return arrays | wide, about

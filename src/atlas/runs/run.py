@@ -55,7 +55,7 @@ class Result:
     stopped: bool
     """It was asked to stop before its end."""
     before: SolveRates
-    """Of the untrained student, on held-out problems."""
+    """Solve rates of the untrained student, on held-out problems."""
     after: SolveRates
 
     def plain(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run goes on."""
+    """The point from which a run is resumed."""
 
     iteration: int | None = None
     """At this checkpoint instead of the last one."""
@@ -166,7 +166,7 @@ def resume(
 
 
 FIXED: Final = ("run.seed", "run.num_envs", "run.rollout", "teacher.num_eval")
-"""What a run cannot change as it goes on: what it drew, and how its env steps are counted."""
+"""Settings that a run cannot change when it is resumed: what it drew, and how its env steps are counted."""
 
 
 def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None:
@@ -372,7 +372,7 @@ def _change(folder: RunFolder, config: Config, start: Start, iteration: int = 0)
 
 
 def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start, layout: Layout) -> None:
-    """Where a run goes on, before anything that takes long."""
+    """Print where a run is resumed, before anything that takes long."""
     if not checkpoints.steps():
         return
     with suppress(CheckpointError, KeyError):
@@ -483,7 +483,7 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
 
 
 class Due(NamedTuple):
-    """What is to be done at a moment."""
+    """What is due at a moment."""
 
     exam: bool
     policy: bool

@@ -1,4 +1,4 @@
-"""What a run keeps on its way: the parameters alone, and snapshots of the curriculum (example problems, a picture).
+"""Kept during training: the parameters alone, and snapshots of the curriculum (example problems, a picture).
 
 All of it is kept at env steps that `RetentionSchedule` decides on, so it is bounded in number and spread over the run.
 """
@@ -113,7 +113,7 @@ def spread(count: int, wanted: int) -> np.ndarray:
 
 
 def tell(some: Curriculum, observer: Observer) -> list[dict[str, Any]]:
-    """What is known of each example, as plain values."""
+    """The facts about each example, as plain values."""
     lineages = [jax.tree.map(lambda x, i=i: x[i], some.lineage) for i in range(len(some))]
     return [
         {

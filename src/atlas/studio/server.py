@@ -311,5 +311,5 @@ def serve(studio: Studio, host: str, port: int, listening: socket.socket, tell: 
 
 
 def address(host: str, port: int, token: str) -> str:
-    """Where the studio is to be found."""
+    """The address of the studio."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/{token}/"

@@ -21,7 +21,7 @@ from atlas.studio.messages import MESSAGES, Lane, Message, Studio
 
 COMMAND: Final = (sys.executable, "-m", "atlas.studio.workers")
 MOST_WAITING: Final = 200
-"""Messages of one lane: a gallery asks for many pictures at once."""
+"""Most messages that wait for one lane: a gallery asks for many pictures at once."""
 STARTING: Final = 120.0
 """Seconds that a worker may take to start."""
 GRACE: Final = 2.0
@@ -224,7 +224,7 @@ Answer = Callable[[str, dict[str, Any]], Any]
 
 
 def open_desk(studio: Studio) -> Answer:
-    """Who answers; what it needs is imported now."""
+    """The function that answers messages; what it needs is imported now."""
     from atlas.programs import keep_programs
     from atlas.studio.answers import Answers
 
@@ -265,7 +265,7 @@ def main(opening: Callable[[Studio], Answer] = open_desk) -> None:
 
 
 def error_payload(error: Exception) -> dict[str, Any]:
-    """What a page needs to know of an error: a sentence, and where it is to be shown."""
+    """An error as a page gets it: a sentence, and where it is to be shown."""
     if isinstance(error, LevelTextError):
         place = {"line": error.line, "column": error.column, "key": error.key}
         return {"sentence": printable(error.problem), **place}
