@@ -63,7 +63,7 @@ def probe(quick: bool) -> dict[str, dict[str, Any]]:
     def update(name: str, config: Any) -> Any:
         """The small network's is compiled anew each time, and that is timed as well."""
         trainer, amount = build(config), config.run.num_envs * config.run.rollout
-        params, optimiser = jax.jit(trainer.begin)(bench.KEY)
+        params, optimiser = jax.jit(getattr(trainer, "init_student", None) or trainer.begin)(bench.KEY)
         problems = bench.sample_batch(config, config.run.num_envs, 0)
         rollout = jax.jit(trainer.play)(bench.KEY, params, problems, None).rollout
         work = trainer.learn, bench.KEY, params, optimiser, rollout

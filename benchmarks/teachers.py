@@ -176,7 +176,7 @@ def estimate(rates: np.ndarray, attempts: int) -> Estimate:
 
 
 def difference(one: np.ndarray, other: np.ndarray, attempts: int) -> Estimate:
-    """The mean of one side less that of the other, runs drawn again on both."""
+    """The mean of one side less that of the other, runs resampled on both."""
     pairs = zip(resampled(one, attempts, 0), resampled(other, attempts, 1), strict=True)
     draws = np.array([a.mean() - b.mean() for a, b in pairs])
     return interval(float(one.mean() - other.mean()), draws, -1.0, 1.0)

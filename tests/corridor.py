@@ -21,7 +21,6 @@ from rich.text import Text as TerminalText
 from atlas.domains import DOMAINS, DomainRow
 from atlas.domains.shared import batch_check
 from atlas.errors import LevelTextError
-from atlas.pictured import Pictured
 from atlas.presets import Preset, tiny
 from atlas.settings import DomainSettings, setting
 from atlas.show.canvas import Circle, Drawing, Rectangle, Shape, Sign, Symbol, Text
@@ -29,7 +28,7 @@ from atlas.struct import Struct
 from atlas.tasks.machine import Stack, chains, holds, outcome, take
 from atlas.tasks.packed import unpack
 from atlas.types import Brush, Edit, Problem
-from atlas.vocabulary import ACCEPTED, RUNNING, Vocabulary
+from atlas.vocabulary import ACCEPTED, RUNNING, Pictured, Vocabulary
 
 LETTERS = "wxyz"
 WALL = len(LETTERS)

@@ -13,7 +13,8 @@ from atlas.config import Config
 from atlas.evaluation.statistics import STATISTICS, bootstrap, wilson, worst
 from atlas.presets import preset
 from atlas.problems import stack
-from atlas.runs.checkpoints import Checkpoints, save_parameters
+from atlas.runs.checkpoints import Checkpoints
+from atlas.runs.policy import save_parameters
 from atlas.runs.problem_files import load, save
 from atlas.runs.store import save_bulk
 from atlas.settings import dump, to_plain

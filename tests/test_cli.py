@@ -78,7 +78,7 @@ def test_every_result_says_what_to_try_next(name: str) -> None:
         line = hints.after(name, arguments)
         words = shlex.split(line.removeprefix("try next: "))
         assert next(word for word in words if word in cli.COMMANDS)
-        assert hints.IT not in words
+        assert hints.FIRST_ARGUMENT not in words
     assert hints.after(name, ["it", "--json"]) == ""
 
 

@@ -19,7 +19,7 @@ from atlas.errors import AtlasError
 from atlas.evaluation.held_out import obtain
 from atlas.evaluation.play import Evaluator
 from atlas.settings import ConfigError
-from atlas.show.episode import Episode, Trained
+from atlas.show.episode import Episode, PolicyActor
 from atlas.types import Edit
 from atlas.ued import DRConfig
 from atlas.ued.dr import DR
@@ -141,7 +141,7 @@ def test_a_policy_acts_as_it_is_watched(run):
     policy, env = atlas.load_policy(run[0]), atlas.make(preset=TINY)
     problem, key = env.sample(jax.random.key(2)), jax.random.key(0)
     episode = Episode(problem, TINY.domain.step_limit)
-    watched = Trained(policy.student, policy.params, greedy=True)
+    watched = PolicyActor(policy.student, policy.params, greedy=True)
     watched.begin(episode)
     watched.table = policy.student.embed(  # the same random node features
         policy.params,

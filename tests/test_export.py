@@ -17,9 +17,9 @@ from atlas.build import parts
 from atlas.cli import main
 from atlas.environment import as_dict
 from atlas.runs import store
-from atlas.runs.checkpoints import Policy, load_policy
 from atlas.runs.export import POLICY, export
 from atlas.runs.folder import zoo_names
+from atlas.runs.policy import Policy, load_policy
 from atlas.student.network import Observation, sample_action
 from atlas.tasks.packed import RewardMachines
 from students import HIERARCHY, TINY

@@ -156,7 +156,7 @@ def test_the_average_begins_as_a_mean_and_then_forgets():
     teacher = teacher_of(DRConfig(), toy_supply(DRConfig().plan(NUM_ENVS)))
     plan = DRConfig().plan(NUM_ENVS)
     toy = toys.student(plan.pool)
-    counts = {"begin": lambda key: ({"updates": jnp.float32(0)}, ()), "learn": lambda key, params, *_: (
+    counts = {"init_student": lambda key: ({"updates": jnp.float32(0)}, ()), "learn": lambda key, params, *_: (
         {"updates": params["updates"] + 1}, (), toy["no_losses"])}  # fmt: skip
     play = {"play": lambda key, params, *rest: toy["play"](key, {"noise": jnp.zeros(3)}, *rest)}
     averaging = Trainer(teacher, plan, SCORES["constant"], **toy | counts | play, average=0.5)

@@ -24,9 +24,10 @@ from atlas.evaluation.results import over_time_file, read_evaluation
 from atlas.evaluation.sets import open_set
 from atlas.reports.reading import read_runs
 from atlas.runs import folder as places
-from atlas.runs.checkpoints import Checkpoints, load_parameters, load_policy
+from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.folder import RunFolder, located, zoo_names
 from atlas.runs.hosts import Team
+from atlas.runs.policy import load_parameters, load_policy
 from atlas.runs.run import Start
 from atlas.runs.run import resume as resume_run
 from atlas.runs.store import to_arrays

@@ -18,7 +18,7 @@ class Losses(Struct):
 def student(pool=1, spoil_at=None):
     """It counts its updates and remembers what it trained on; the update `spoil_at` gives a loss that is no number."""
 
-    def begin(key):
+    def init_student(key):
         return {"updates": jnp.int32(0), "noise": jax.random.normal(key, (3,))}, {"seen": jnp.uint32(0)}
 
     def play(key, params, problems, resume):
@@ -43,4 +43,4 @@ def student(pool=1, spoil_at=None):
         noise = params["noise"] + 0.01 * (1.0 if rate is None else rate) * jax.random.normal(key, (3,))
         return {"updates": updates, "noise": noise}, {"seen": rollout[0]}, Losses(total=loss)
 
-    return {"begin": begin, "play": play, "learn": learn, "no_losses": Losses(total=jnp.zeros(()))}
+    return {"init_student": init_student, "play": play, "learn": learn, "no_losses": Losses(total=jnp.zeros(()))}

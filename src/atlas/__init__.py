@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # what is listed below, for tools that do not run the code; a
     from atlas.experiments import report as report
     from atlas.experiments import resume as resume
     from atlas.experiments import train as train
-    from atlas.runs.checkpoints import load_policy as load_policy
     from atlas.runs.demos import load_demos as load_demos
+    from atlas.runs.policy import load_policy as load_policy
     from atlas.runs.problem_files import load as load
     from atlas.runs.problem_files import load_level as load_level
     from atlas.runs.problem_files import load_task as load_task
@@ -49,7 +49,7 @@ _PUBLIC: dict[str, str] = {
     "load": "atlas.runs.problem_files",
     "load_demos": "atlas.runs.demos",
     "load_level": "atlas.runs.problem_files",
-    "load_policy": "atlas.runs.checkpoints",
+    "load_policy": "atlas.runs.policy",
     "load_task": "atlas.runs.problem_files",
     "ltlf": "atlas.api",
     "make": "atlas.environment",

@@ -74,9 +74,9 @@ class Followed:
     state: str
     """Its state, as in `u2`, `uA`, `uR`."""
     stack: list[str]
-    """Where each open call returns to, the outermost first, as in `m0:u2`."""
+    """The state that each open call returns to, the outermost first, as in `m0:u2`."""
     reward: float
-    """What the label earned."""
+    """Reward of the label."""
     accepted: bool
     rejected: bool
 

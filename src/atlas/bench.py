@@ -57,7 +57,7 @@ from atlas.world import restart
 
 KEY: Final = jax.random.key(0)
 SIDE: Final = 2048
-"""Of the matrices whose product is the limit of arithmetic: 17 GFLOP a call."""
+"""Side of the matrices whose product measures peak arithmetic: 17 GFLOP a call."""
 COPIED: Final = 1 << 26
 """Bytes of the copy that is the limit of moving data: more than caches hold."""
 SAMPLERS: Final = ("sequential", "dag", "cyclic", "authors-dag", "hierarchical")
@@ -96,7 +96,7 @@ class Row:
     """Third quartile."""
     repeats: int = 1
     processor: float | None = None
-    """Of a rate: what is done in one processor second. Of a duration: processor time."""
+    """For a rate: what is done in one processor second; for a duration: processor time."""
     compile_seconds: float | None = None
     limit: str | None = None
     share: float | None = None
@@ -107,7 +107,7 @@ class Row:
 
 
 Limit = tuple[str, float]
-"""What the machine could do at best for the same work: `product` and operations, or `copy` and bytes."""
+"""The machine's limit for the same work: `product` and operations, or `copy` and bytes."""
 
 
 @functools.cache
@@ -205,7 +205,7 @@ def without_cache() -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Where the numbers come from: the machine, the versions, and how busy it was before."""
+    """Provenance of the numbers: the machine, the versions, and how busy it was before."""
     return {
         "processor": processor(),
         "cores": cores(),
@@ -510,7 +510,7 @@ def student(effort: Effort) -> Iterator[Row]:
     for name, config in shapes(effort).items():
         yield act(effort, f"act, {in_words(name, config)}", config)
         trainer, epochs, amount = build(config), config.student.ppo.epochs, config.run.num_envs * config.run.rollout
-        params, optimiser = jax.jit(trainer.begin)(KEY)
+        params, optimiser = jax.jit(trainer.init_student)(KEY)
         rollout = jax.jit(trainer.play)(KEY, params, sample_batch(config, config.run.num_envs, 0), None).rollout
         words, limit = f"learn, {in_words(name, config)}, {epochs} epoch{'s' * (epochs > 1)}", update_flops(config)
         work = trainer.learn, KEY, params, optimiser, rollout
@@ -637,7 +637,7 @@ class Curve:
     """The milliseconds of some work at several sizes."""
 
     axis: str
-    """What grows."""
+    """The quantity that grows."""
     work: str
     law: str
     """`power`: milliseconds against the logarithm of sizes; `exponential`: against sizes."""

@@ -49,7 +49,7 @@ from atlas.world import World
 
 @dataclass(frozen=True)
 class Parts:
-    """What an experiment is made of."""
+    """The parts of an experiment."""
 
     config: Config
     world: World
@@ -84,7 +84,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         """Problems by environment: those of one stand together."""
         return jax.tree.map(lambda x: x.reshape(-1, plan.pool, *x.shape[1:]), problems)
 
-    def begin(key: Key[Array, ""]) -> tuple[Any, Any]:
+    def init_student(key: Key[Array, ""]) -> tuple[Any, Any]:
         params = made.student.init(key)
         return params, learner.init(params)
 
@@ -114,7 +114,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         )
 
     def echoes(key: Key[Array, ""], problems: Problem, steps: Transitions) -> Echoes:
-        """What the first episode of each environment did, as a task in its level."""
+        """Tasks read off the first episode of each environment, in its level."""
         one = echoer(world.domain, world.formalism, config.tasks.lengths)
         last = jnp.where(jnp.any(steps.done, axis=0), jnp.argmax(steps.done, axis=0), len(steps.done) - 1)
         keys = jax.random.split(key, len(last))
@@ -160,7 +160,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         teacher=teacher_of(config.teacher, supply),
         plan=plan,
         score=SCORES[score],
-        begin=begin,
+        init_student=init_student,
         play=play,
         learn=learner.learn,
         no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
@@ -206,7 +206,7 @@ AT_ONCE = 256
 
 
 def observer(made: Parts, trainer: Trainer) -> Observer:
-    """Who looks at the teacher's curriculum, told what problems and edits of this experiment are about."""
+    """An observer of the teacher's curriculum that knows the problems and edits of this experiment."""
     domain, screen = made.world.domain, screen_of(made.config.domain)
 
     def sizes(problem: Problem) -> dict[str, Array]:

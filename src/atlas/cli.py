@@ -147,7 +147,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 
 def _sentence(error: Exception) -> tuple[str, int]:
-    """What to tell the user, and the exit code."""
+    """The message for the user, and the exit code."""
     if isinstance(error, AtlasError):
         return str(error), USAGE
     if isinstance(error, OSError) and error.filename is not None:

@@ -1,4 +1,5 @@
-"""What is read from files, within bounds: bytes, text, JSON, and YAML that remembers where things stand.
+"""Reading files within bounds: bytes, text, JSON, and YAML that remembers where things stand; and whether a file can be
+written.
 
 Whatever a file holds, reading it takes little time and memory or ends with a sentence that names file, line and column.
 """
@@ -16,16 +17,16 @@ from typing import Any, Final, NoReturn, cast
 
 import yaml
 
-from atlas.errors import AtlasError, LevelTextError, is_printable
+from atlas.errors import AtlasError, LevelTextError, is_printable, listed
 
 MOST_BYTES: Final = 1 << 26
-"""Of a text file."""
+"""Most bytes of a text file."""
 MOST_NODES: Final = 100_000
 """Values in one YAML document, those that aliases repeat counted each time."""
 MOST_DEPTH: Final = 32
 """Lists and mappings inside each other."""
 MOST_LETTERS: Final = 1_000_000
-"""Of one value."""
+"""Most letters of one value."""
 LARGEST: Final = 1 << 63
 """Whole numbers are smaller."""
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -67,6 +68,36 @@ def parse_json(text: str) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("lists or objects are nested too deeply") from None
+
+
+def require_file(path: Path | None, *suffixes: str) -> None:
+    """Fail unless a file of this name can be written; with suffixes, unless its name ends in one of them."""
+    if path is None:
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise AtlasError(f"{path}: a name that ends in {listed(list(suffixes))} is needed")
+    if path.is_dir():
+        raise AtlasError(f"{path}: is a folder, and a file is to be written")
+    _require_place(path, path.absolute().parent)
+
+
+def require_folder(path: Path | None) -> None:
+    """Fail unless files can be written into a folder of this name, which is made if it is not there."""
+    if path is not None:
+        _require_place(path, path.absolute())
+
+
+def _require_place(path: Path, folder: Path) -> None:
+    import tempfile  # few that read documents check where to write
+
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return
+    except OSError as error:
+        raise AtlasError(
+            f"{path}: cannot write to {there}: {(error.strerror or 'it cannot be used').lower()}"
+        ) from None
 
 
 # YAML
@@ -196,14 +227,14 @@ class _Open:
     begun: int
     """How many values there were before it."""
     key: yaml.Node | None = None
-    """Of a mapping, the key whose value comes next."""
+    """In a mapping, the key whose value comes next."""
     names: set[str] = field(default_factory=set)
 
 
 def _compose(path: Path, source: str) -> Iterator[yaml.Node]:
     """The root of each document. Aliases are kept within bounds here, and no key may be given twice."""
     known: dict[str, tuple[yaml.Node, int]] = {}
-    """What an anchor names, and how many values that is."""
+    """The node that an anchor names, and how many values it holds."""
     opened: list[_Open] = []
     values = 0
     for event in cast(Iterator[Any], yaml.parse(source, Loader=Loader)):

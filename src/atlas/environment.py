@@ -30,7 +30,7 @@ from atlas.world import World, WorldState, action_number, restart
 
 
 class Observation(Struct):
-    """What an agent is told."""
+    """An agent's observation."""
 
     view: UInt8[Array, "rows cols"]
     """What it sees: a byte a cell, of the fields that `Environment.view_fields` counts."""
@@ -91,7 +91,7 @@ class Environment:
 
     @property
     def name(self) -> str:
-        """Of the domain."""
+        """The name of the domain."""
         return self.config.domain.name
 
     @property
@@ -183,7 +183,7 @@ class Environment:
         return self.observe(state, problem), state, result.reward, result.done, info
 
     def observe(self, state: State, problem: Problem) -> Observation:
-        """What the agent is told in a state."""
+        """The observation in a state."""
         formalism = self.world.formalism
         return Observation(
             view=self.domain.view(state.world.domain),

@@ -16,9 +16,9 @@ from atlas.evaluation.sets import open_set
 from atlas.evaluation.statistics import STATISTICS
 from atlas.presets import config_of
 from atlas.runs import run as runs
-from atlas.runs.checkpoints import Policy, load_policy
 from atlas.runs.folder import find, unused
 from atlas.runs.hosts import Team
+from atlas.runs.policy import Policy, load_policy
 from atlas.runs.run import Callback, Result
 from atlas.settings import STEP_LIMIT, DomainSettings, Settings, changed, require_seed, to_plain
 from atlas.types import Edit, Problem

@@ -32,7 +32,7 @@ class NotANumber(AtlasError):
 
 @dataclass
 class Moment:
-    """What hooks see after each call. A hook that runs before the metrics are written may add to them."""
+    """What hooks get after each call. A hook that runs before the metrics are written may add to them."""
 
     state: TrainState
     iteration: int
@@ -51,10 +51,10 @@ class Moment:
 Hook = Callable[[Moment], None]
 
 
-class Pulse(NamedTuple):
-    """What processes that train together must agree on."""
+class SyncedStatus(NamedTuple):
+    """Values that are the same in all processes that train together."""
 
-    pace: int
+    iterations_per_call: int
     """Iterations in the next call."""
     seconds: float
     """Time spent so far."""
@@ -62,8 +62,8 @@ class Pulse(NamedTuple):
     """Somebody asked to stop."""
 
 
-class Visit(NamedTuple):
-    """Something that changes the state from outside, at fixed iterations."""
+class StateUpdate(NamedTuple):
+    """A change of the train state from outside of the compiled step, every so many iterations."""
 
     every: int
     act: Callable[[TrainState], TrainState]
@@ -76,9 +76,9 @@ def fit(
     hooks: Sequence[Hook] = (),
     stop: Callable[[], bool] = lambda: False,
     seconds: float = 0.0,
-    agree: Callable[[Pulse], Pulse] = lambda mine: mine,
+    agree: Callable[[SyncedStatus], SyncedStatus] = lambda mine: mine,
     next_mark: Callable[[int], int] | None = None,
-    visit: Visit | None = None,
+    update: StateUpdate | None = None,
 ) -> TrainState:
     """Train until the env steps or the time are used up, or `stop` says so. `seconds` were spent before; if nothing is
     left, nothing is done.
@@ -86,24 +86,24 @@ def fit(
     Hooks see the state after the first iteration that reaches the end or `next_mark(steps)`, and in between as the
     clock has it.
 
-    `visit` acts after every so many iterations, before hooks look.
+    `update` changes the state after every so many iterations, before hooks look.
 
-    Where several processes train together, `agree` makes one pulse of theirs; it is called before the first iteration
+    Where several processes train together, `agree` makes one status of theirs; it is called before the first iteration
     and after each call.
     """
     run = config.run
     begin = time.monotonic() - seconds
-    pulse, iteration, trained = agree(Pulse(1, seconds, False)), int(state.iterations), int(state.trained)
+    status, iteration, trained = agree(SyncedStatus(1, seconds, False)), int(state.iterations), int(state.trained)
     steps = config.env_steps(iteration, trained)
-    while not iteration or not is_over(config, steps, pulse.seconds):  # one iteration, whatever compiling took
+    while not iteration or not is_over(config, steps, status.seconds):  # one iteration, whatever compiling took
         started = time.monotonic()
         goal = min(run.total_steps, next_mark(steps)) if next_mark else run.total_steps
         most = max(1, (goal - steps) // config.longest_iteration)  # so many cannot overshoot it, whatever their kind
-        if visit:
-            most = min(most, visit.every - iteration % visit.every)
+        if update:
+            most = min(most, update.every - iteration % update.every)
         if trainer.by_clock:
-            state = trainer.with_clock(state, clock_share(config, pulse.seconds))
-        state, totals = trainer.compiled(state, np.int32(min(pulse.pace, most)))
+            state = trainer.with_clock(state, clock_share(config, status.seconds))
+        state, totals = trainer.compiled(state, np.int32(min(status.iterations_per_call, most)))
         metrics: Metrics = jax.device_get(totals)
         if metrics.bad != NEVER:
             raise NotANumber(
@@ -113,12 +113,13 @@ def fit(
         took, before = time.monotonic() - started, iteration
         iteration, trained = int(state.iterations), int(state.trained)
         steps = config.env_steps(iteration, trained)
-        if visit and iteration % visit.every == 0:
-            state = visit.act(state)
-        pace = max(1, min(MOST_ITERATIONS, 2 * pulse.pace, int(CALL_SECONDS / took * (iteration - before))))
-        pulse = agree(Pulse(pace, time.monotonic() - begin, stop()))
-        last = pulse.stop or is_over(config, steps, pulse.seconds)
-        moment = Moment(state, iteration, trained, steps, pulse.seconds, last, stopped=pulse.stop)
+        if update and iteration % update.every == 0:
+            state = update.act(state)
+        affordable = int(CALL_SECONDS / took * (iteration - before))
+        per_call = max(1, min(MOST_ITERATIONS, 2 * status.iterations_per_call, affordable))
+        status = agree(SyncedStatus(per_call, time.monotonic() - begin, stop()))
+        last = status.stop or is_over(config, steps, status.seconds)
+        moment = Moment(state, iteration, trained, steps, status.seconds, last, stopped=status.stop)
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:
             hook(moment)

@@ -16,7 +16,7 @@ from atlas.errors import AtlasError, listed
 
 Member = TypeVar("Member")
 KINDS: Final = {"teachers": "teacher", "scores": "score", "edits": "edit", "domains": "domain", "presets": "preset"}
-"""What has a table that is open to others, and the word for one of it."""
+"""The kinds of plug-in: the name of the table, and the word for one member."""
 _given: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
 _loaded: dict[tuple[str, str], Any] = {}
 
@@ -34,7 +34,7 @@ class Absent:
 
 @functools.cache
 def installed(kind: str) -> Mapping[str, EntryPoint]:
-    """What other packages bring, by name; not imported yet."""
+    """Entry points of other packages, by name; not imported yet."""
     found: dict[str, EntryPoint] = {}
     for entry in _entry_points().select(group=f"atlas.{kind}"):
         if entry.name in found:
@@ -46,7 +46,7 @@ def installed(kind: str) -> Mapping[str, EntryPoint]:
 
 @functools.cache
 def _entry_points() -> Any:
-    """Of all packages: reading their metadata takes a moment, so it is done once."""
+    """The entry points of all packages: reading their metadata takes a moment, so it is done once."""
     return importlib.metadata.entry_points()
 
 
@@ -74,7 +74,7 @@ def give(kind: str, name: str, value: Any, own: Mapping[str, Any]) -> None:
     _given[kind][name] = value
 
 
-def told(value: Any) -> str:
+def defined_at(value: Any) -> str:
     """Where a value was defined: `Echo in mymodule`."""
     source = value if hasattr(value, "__qualname__") else getattr(value, "apply", type(value))
     return f"{getattr(source, '__qualname__', type(source).__qualname__)} in {source.__module__}"
@@ -157,7 +157,7 @@ def _source(entry: EntryPoint) -> str:
 
 
 def summary() -> str:
-    """What is installed beside ATLAS, in one sentence; nothing if there is nothing."""
+    """The installed plug-ins in one sentence; empty if there are none."""
     found = {kind: list(installed(kind)) for kind in KINDS}
     parts = [f"{KINDS[kind] if len(some) == 1 else kind} {listed(some, 'and')}" for kind, some in found.items() if some]
     return f"Installed beside ATLAS: {'; '.join(parts)}." if parts else ""

@@ -42,7 +42,7 @@ def tiny(domain: DomainSettings) -> Config:
 
 
 INSTALLED: Table[Preset] = Table("presets", {}, partial(require_kind, kind=Preset, words="a Preset (atlas.presets)"))
-"""Those that other packages bring on their own."""
+"""Presets of other packages."""
 
 
 def presets() -> dict[str, Preset]:

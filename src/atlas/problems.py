@@ -184,12 +184,12 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         chosen = pick(u, can) if weights is None else _pick_by(u, jnp.where(can, weights[rows_of_ours], 0.0))
         return jnp.where(active & jnp.any(can), chosen, NO_EDIT)
 
-    def told(chosen: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
+    def table_row(chosen: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
         """The row of an edit in the table of all edits."""
         row = jnp.where(chosen >= len(level_edits), chosen + first_task_row - len(level_edits), chosen)
         return jnp.where(chosen >= first_more, chosen + first_more_row - first_more, row)
 
-    rows_of_ours = told(jnp.arange(first_more + len(more)))
+    rows_of_ours = table_row(jnp.arange(first_more + len(more)))
 
     @jax.custom_batching.custom_vmap
     def edit_once(
@@ -208,7 +208,7 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
             whole, whole_arguments = _apply(key, chosen - first_more, problem, more)
             child = jax.tree.map(lambda a, b: jnp.where(of_both, a, b), whole, child)
             arguments = jnp.where(of_both, whole_arguments, arguments)
-        return child, told(chosen), arguments
+        return child, table_row(chosen), arguments
 
     @edit_once.def_vmap
     def edit_many(size: int, batched: Any, *children: Any) -> Any:
@@ -226,7 +226,7 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         levels, arguments = groups.apply(0, level_edits, keys, problems.level, none)
         tasks, arguments = groups.apply(len(level_edits), task_edits, keys, problems.task, arguments)
         edited, arguments = groups.apply(first_more, more, keys, Problem(level=levels, task=tasks), arguments)
-        found = edited, told(chosen), arguments
+        found = edited, table_row(chosen), arguments
         return found, jax.tree.map(lambda _: True, found)
 
     def edit(
@@ -285,7 +285,7 @@ class _Groups(Struct):
     order: Int32[Array, "children_and_more"]
     """Their numbers, group by group; those without an edit come last, then padding."""
     first: Int32[Array, "edits"]
-    """Where each group begins."""
+    """Position in `order` at which each group begins."""
     count: Int32[Array, "edits"]
 
     @classmethod

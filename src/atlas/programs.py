@@ -1,4 +1,4 @@
-"""Compiled programs that are kept between processes: a command that needs one need not trace and compile it again.
+"""A cache on disk of compiled programs: a command that needs one need not trace and compile it again.
 
 They are found by the code of this package, JAX's version, the machine's kind of device and the shapes of their
 arguments. Files are read only if nobody else can have written them: like those of JAX's own cache, they are executed.

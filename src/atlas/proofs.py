@@ -32,7 +32,7 @@ Verdict = Literal["solvable", "unsolvable", "unknown"]
 
 @dataclass(frozen=True)
 class Solution:
-    """What is known about a problem."""
+    """The verdict on a problem, and a plan where one was found."""
 
     verdict: Verdict
     reason: str
@@ -165,12 +165,12 @@ class Transitions(Struct):
     """Plans, moment by moment. Row t is before action t; views and nodes have one row more, for the end."""
 
     view: UInt8[Array, "plans moments rows cols"]
-    """What the student sees."""
+    """The student's view."""
     nodes: Int32[Array, "plans moments depth"]
     """Where the task stands, as rows of its graph, innermost first (-1 unused). Depth 1 for flat tasks."""
     action: UInt8[Array, "plans steps"]
     reward: Float32[Array, "plans steps"]
-    """What the action earned."""
+    """Reward of the action."""
     done: Bool[Array, "plans steps"]
     """The action ended the episode: the task is accepted or rejected."""
     valid: Bool[Array, "plans steps"]

@@ -34,7 +34,7 @@ MAX_POOL = 256
 
 
 class Rollout(Struct):
-    """What learning, scoring and editing need."""
+    """A rollout as learning, scoring and editing need it."""
 
     experience: Experience
     trivial: Bool[Array, "envs pool"]
@@ -78,7 +78,7 @@ class _Carry(Struct):
 
 
 class _Fixed(Struct):
-    """What is constant during a rollout."""
+    """Values that are constant during a rollout."""
 
     params: Params
     tables: Float32[Array, "envs rows width"]
@@ -226,7 +226,7 @@ class Player:
             truncated=step.truncated,
             cut_value=self._cut_value(fixed, ended, step) if self.bootstrap else None,
         )
-        return _next(fixed.starts, ended, step), transition
+        return _autoreset(fixed.starts, ended, step), transition
 
     def _cut_value(self, fixed: _Fixed, ended: _Carry, step: Step) -> Float32[Array, "envs"]:
         """The value of the last states of truncated episodes. Skipped at steps without any, which are most."""
@@ -251,8 +251,8 @@ def _take(pools: Tree, entry: Int32[Array, "envs"]) -> Tree:
     return jax.vmap(lambda pool, at: jax.tree.map(lambda leaf: leaf[at], pool))(pools, entry)
 
 
-def _next(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
-    """Keep truncated states, and start the next episode where one ended."""
+def _autoreset(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
+    """Start the next episode, on the next problem of the pool, where one ended; keep the last truncated state."""
     pool = starts.time.shape[1]
     entry = jnp.where(step.done, (ended.entry + 1) % pool, ended.entry)
     cut = jax.lax.cond(

@@ -17,7 +17,6 @@ from jaxtyping import Key
 
 from atlas.domains import domain_of, settings_class, surface_of, vocabulary_of
 from atlas.environment import make
-from atlas.pictured import Pictured
 from atlas.problems import require_edits
 from atlas.tasks.packed import sound
 from atlas.types import (
@@ -37,6 +36,7 @@ from atlas.types import (
 from atlas.ued import Plan, TeacherConfig, teacher_of
 from atlas.ued.scores import Played, ScoreFn, assess
 from atlas.ued.supply import Supply
+from atlas.vocabulary import Pictured
 
 # Teachers. Problems are mere numbers: a teacher may not look into them.
 
@@ -73,7 +73,7 @@ def toy_supply(plan: Plan) -> Supply:
 
 
 def is_trivial(number: Any) -> Any:
-    """Of these problems every fifth is trivial."""
+    """Every fifth of these problems is trivial."""
     return number % 5 == 0
 
 
@@ -412,7 +412,7 @@ def contracts_are_kept(visit: Visit) -> None:
     assert settings.step_limit >= 1
     kind: Any = visit.surface.level_type
     assert kind.domain == visit.name, "levels say another domain"
-    assert issubclass(kind, Pictured), "levels do not show themselves in notebooks (atlas.pictured)"
+    assert issubclass(kind, Pictured), "levels do not show themselves in notebooks (atlas.vocabulary)"
 
 
 def the_vocabulary_is_whole(visit: Visit) -> None:

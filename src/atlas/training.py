@@ -30,12 +30,12 @@ class Play(Struct):
     """A rollout, and what the teacher's side needs to know of it."""
 
     rollout: Any
-    """Whatever the student learns from."""
+    """The data that the student learns from."""
     played: Played
     trivial: Bool[Array, "batch"]
     partial: Partial
     resume: Any
-    """What the next rollout may continue from; None where every rollout starts anew."""
+    """Carry to the next rollout: its unfinished episodes; None where every rollout starts anew."""
     echo: Echoes | None = None
     """Tasks read off what was played, where the teacher wants them."""
 
@@ -46,13 +46,14 @@ class TrainState(Struct):
     key: Key[Array, ""]
     params: Any
     average: Any
-    """A running average of the parameters; None where none is kept."""
+    """An exponential moving average (EMA) of the parameters; None where none is kept."""
     optimiser: Any
     clock: Float32[Array, ""] | None
     """Share of the time limit used so far, measured by the host; None unless the learning rate follows the clock."""
     teacher: Any
     resume: Any
-    """The episodes that the next rollout continues, for a teacher that carries them over; else None."""
+    """Carry between rollouts: the episodes that the next one continues; None unless the teacher carries them over.
+    Nothing to do with resuming a run: the name is that of arrays in checkpoints."""
     iterations: Int32[Array, ""]
     trained: Int32[Array, ""]
     """Iterations with an update. Env steps are counted on the host: they overflow 32 bits."""
@@ -103,20 +104,20 @@ class Trainer:
     plan: Plan
     """What the teacher's settings mean."""
     score: ScoreFn
-    begin: Callable[[Key[Array, ""]], tuple[Any, Any]]
-    """The student at birth: parameters and the state of their optimiser."""
+    init_student: Callable[[Key[Array, ""]], tuple[Any, Any]]
+    """Initial parameters and optimiser state."""
     play: Callable[[Key[Array, ""], Any, Any, Any], Play]
-    """From (key, parameters, problems, resume): a rollout on a batch of problems."""
+    """From (key, parameters, problems, carry of the last rollout): a rollout on a batch of problems."""
     learn: Callable[[Key[Array, ""], Any, Any, Any, Any], tuple[Any, Any, Any]]
     """From (key, parameters, optimiser, rollout, rate): both of them updated, and a struct of losses."""
     no_losses: Any
     """Losses that are all zero."""
     resume: Any = None
-    """What the very first rollout continues from."""
+    """Carry into the very first rollout; None where every rollout starts anew."""
     layout: Layout = ALONE
     """How rows are divided among devices."""
     average: float = 0.0
-    """Decay of the running average of the parameters; 0: there is none."""
+    """Decay of the exponential moving average (EMA) of the parameters; 0: there is none."""
     anneal: Callable[[TrainState], Float32[Array, ""]] | None = None
     """What the learning rate is multiplied by; None: nothing."""
     by_clock: bool = False
@@ -125,7 +126,7 @@ class Trainer:
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
         key, key_student, key_teacher = jax.random.split(key, 3)
-        params, optimiser = self.begin(key_student)
+        params, optimiser = self.init_student(key_student)
         return TrainState(
             key=key,
             params=params,
@@ -187,7 +188,7 @@ class Trainer:
         return after, _measure(after.iterations, proposal, outcome, repeats, losses, train)
 
     def _averaged(self, state: TrainState, params: Any, train: bool | Bool[Array, ""]) -> Any:
-        """The running average with the new parameters taken in; it begins as a plain mean."""
+        """The exponential moving average (EMA) of the parameters after an update; it begins as a plain mean."""
         if not self.average:
             return None
         updates = state.trained.astype(jnp.float32)

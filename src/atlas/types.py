@@ -13,9 +13,8 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError, is_printable
-from atlas.pictured import Pictured
 from atlas.struct import Struct, static
-from atlas.vocabulary import Vocabulary
+from atlas.vocabulary import Pictured, Vocabulary
 
 Level = Any
 """A pytree that only its domain looks into."""

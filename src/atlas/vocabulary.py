@@ -1,6 +1,7 @@
-"""What tasks and domains agree on, without JAX: the outcomes of a task, and what propositions mean."""
+"""Outcomes of a task, what propositions mean, and `Pictured`: shared by tasks and domains, without JAX."""
 
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 
 import numpy as np
 
@@ -41,11 +42,22 @@ class Vocabulary:
     verbs: dict[str, str] = field(default_factory=dict)
     """More verbs, as patterns: `close {}` -> `go to closed {}`. Meanings are patterns of `commands` or of other verbs,
     with `&` between what holds at the same moment (`use {} to open {}` -> `open {1} & pick up {0}`) and `stop` before
-    what must have held and holds no more. Every domain gets those of `atlas.tasks.lexicon.USUAL_VERBS` that lead to
-    one of its own: with `go to {}`, `pick up {}` or `put {} next to {}` among `commands` or `verbs` come dozens."""
+    what must have held and holds no more. Every domain gets those of `atlas.tasks.english.lexicon.USUAL_VERBS` that
+    lead to one of its own: with `go to {}`, `pick up {}` or `put {} next to {}` among `commands` or `verbs` come
+    dozens."""
     glyphs: tuple[tuple[tuple[str, str], ...], ...] = ()
     """The objects that each proposition mentions, for a terminal: a letter and the name of a colour (or nothing)."""
 
     def find(self, name: str) -> int | None:
         """The id of the proposition that a name in a text stands for, synonyms understood; None if there is none."""
         return self.ids.get("_".join(self.synonyms.get(word, word) for word in name.split("_")))
+
+
+class Pictured:
+    """Base of problems, levels and tasks: notebooks show them as a picture, drawn by `atlas.show.problem`.
+
+    Nothing is loaded before one is shown.
+    """
+
+    def _repr_svg_(self) -> str | None:
+        return resolve_name("atlas.show.problem:notebook_svg")(self)

@@ -12,7 +12,7 @@ from atlas.cli import main
 from atlas.evaluation.play import Attempts
 from atlas.evaluation.results import Terms, evaluation, print_evaluation, read_evaluation
 from atlas.evaluation.sets import ProblemSet, open_set
-from atlas.runs.checkpoints import Policy, load_policy
+from atlas.runs.policy import Policy, load_policy
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]

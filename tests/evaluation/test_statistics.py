@@ -14,10 +14,10 @@ from atlas.evaluation.statistics import (
     cvar,
     cvar_over_runs,
     cvar_protocol,
-    drawn_again,
     interval,
     iqm,
     resampled,
+    resampling_unit,
     wilson,
     worst,
 )
@@ -104,7 +104,7 @@ def test_of_one_attempt_the_problems_are_drawn_again() -> None:
     x = np.array([[0.0, 1.0] * 50])
     found = bootstrap(STATISTICS, x, attempts=1, times=2000)["mean"]
     assert (found.low, found.high) == pytest.approx((0.5 - 1.96 * 0.05, 0.5 + 1.96 * 0.05), abs=0.02)
-    assert [drawn_again(*case) for case in ((2, 1), (1, 2), (1, 1))] == [
+    assert [resampling_unit(*case) for case in ((2, 1), (1, 2), (1, 1))] == [
         "runs drawn again within each problem", "attempts drawn again", "problems drawn again"
     ]  # fmt: skip
 

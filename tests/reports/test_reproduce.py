@@ -16,7 +16,7 @@ from atlas.cli import main
 from atlas.presets import preset
 from atlas.reports import reproduce
 from atlas.reports.figures import Chart
-from atlas.reports.reference import REACHED, counterpart
+from atlas.reports.reference import PUBLISHED, counterpart
 from atlas.reports.reproduce import (
     FIGURES,
     PROBLEMS,
@@ -226,7 +226,7 @@ def test_experiments_keep_what_they_are_about_at_every_scale(scale: str) -> None
         config, own = config_at(SCALES[scale], name), preset(name).config
         assert config.teacher.name == own.teacher.name
         assert (config.pairing.how, config.pairing.minimal) == (own.pairing.how, own.pairing.minimal)
-        assert counterpart(config) == (name if name in REACHED else None)
+        assert counterpart(config) == (name if name in PUBLISHED else None)
         if scale == "paper":
             assert config == own
     assert len({json.dumps(dump(config_at(SCALES[scale], name))) for name in names}) == len(names)

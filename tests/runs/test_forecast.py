@@ -43,18 +43,18 @@ def test_time_and_memory_come_from_earlier_runs(cache: Path, tmp_path: Path) -> 
     first = told.forecast(config, trainer, tmp_path)
     assert first.seconds is None
     assert first.is_least
-    assert "not known before it has run for a minute" in first.told()
+    assert "not known before it has run for a minute" in first.summary()
     told.remember(config, trainer, (10, 1.0), (1000, 2.0))  # too short to tell
     assert not cache.exists()
     told.remember(config, trainer, (1000, 20.0), (101_000, 120.0))
     then = told.forecast(config, trainer, tmp_path)
     assert then.seconds == pytest.approx(1020)
     assert (then.is_limit, then.is_least) == (False, False)
-    assert "about 17:00; about" in then.told()
+    assert "about 17:00; about" in then.summary()
     longer = atlas.configure("tiny", {"run.total_steps": 2_000_000, "run.time_limit": 1.0, "run.seed": 5})
     limited = told.forecast(longer, trainer, tmp_path)
     assert (limited.seconds, limited.is_limit) == (60.0, True)
-    assert "1:00 of training, its limit" in limited.told()
+    assert "1:00 of training, its limit" in limited.summary()
     other = atlas.configure("tiny", {"run.num_envs": 2 * config.run.num_envs, "run.time_limit": None})
     assert told.forecast(other, trainer, tmp_path).seconds is None  # other work
     (cache / "speeds.json").write_text(json.dumps({"a": 3}))

@@ -110,7 +110,8 @@ def test_a_name_that_only_this_host_reaches_is_a_sentence(monkeypatch):
 @pytest.mark.parametrize(("end", "told"), [("os.abort()", True), ("os.kill(os.getpid(), 9)", False), ("", False)])
 def test_a_process_that_is_aborted_leaves_a_sentence(end, told):
     """As JAX aborts one that lost the others; not one that is killed or ends by itself."""
-    code = f"import os; from atlas.runs.hosts import Witness; w = Witness(); w.told('atlas: alone'); {end}"
+    start = "import os; from atlas.runs.hosts import AbortReporter; w = AbortReporter(); w.set_message('atlas: alone')"
+    code = f"{start}; {end}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE)
     assert ("atlas: alone" in done.stderr) == told
 

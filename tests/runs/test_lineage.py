@@ -11,7 +11,7 @@ from atlas.build import parts
 from atlas.cli import main
 from atlas.domains.minigrid.presets import TINY
 from atlas.runs.folder import RunFolder
-from atlas.runs.lineage import Family, read_tree
+from atlas.runs.lineage import LineageTracker, read_tree
 from atlas.runs.store import write_whole
 from atlas.settings import dump
 from atlas.types import Lineage
@@ -56,9 +56,9 @@ def folder(tmp_path, problems):
     path = tmp_path / "run"
     path.mkdir()
     write_whole(path / "config.yaml", dump(TINY))
-    family = Family(RunFolder(path), TINY, tell_edits, 0)
-    family.look(memory(problems, [0, 1]), 1)
-    family.look(memory(problems, [0, 1, 2, 5]), 2)
+    family = LineageTracker(RunFolder(path), TINY, tell_edits, 0)
+    family.update(memory(problems, [0, 1]), 1)
+    family.update(memory(problems, [0, 1, 2, 5]), 2)
     family.save(memory(problems, [1, 3, 4]), 3)
     return path
 
@@ -78,8 +78,8 @@ def test_ancestors_stay_and_others_go(folder, problems):
 
 
 def test_a_run_that_goes_back_forgets_what_came_later(folder):
-    assert set(Family(RunFolder(folder), TINY, tell_edits, 2).facts) == {0, 1, 2}
-    assert not Family(RunFolder(folder), TINY, tell_edits, 0).facts
+    assert set(LineageTracker(RunFolder(folder), TINY, tell_edits, 2).facts) == {0, 1, 2}
+    assert not LineageTracker(RunFolder(folder), TINY, tell_edits, 0).facts
 
 
 def test_the_family_in_the_terminal_as_json_and_as_a_picture(folder, tmp_path, capsys):

@@ -11,7 +11,8 @@ import pytest
 
 from atlas.errors import AtlasError
 from atlas.runs import checkpoints
-from atlas.runs.checkpoints import RATE, load_parameters, load_policy, policies_over_time, run_of, save_parameters
+from atlas.runs.checkpoints import RATE
+from atlas.runs.policy import load_parameters, load_policy, policies_over_time, run_of, save_parameters
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]

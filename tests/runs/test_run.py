@@ -25,9 +25,10 @@ from atlas.evaluation.statistics import SolveRates
 from atlas.fit import NotANumber
 from atlas.runs import run as running
 from atlas.runs import snapshots
-from atlas.runs.checkpoints import Checkpoints, load_parameters
+from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.folder import SNAPSHOTS, RunFolder, create
 from atlas.runs.metrics import JsonLines, read
+from atlas.runs.policy import load_parameters
 from atlas.runs.problem_files import load
 from atlas.runs.store import load_bulk, to_arrays
 from atlas.show import media
@@ -70,7 +71,7 @@ def compiled_once(tmp_path_factory):
 def train(path, **run):
     folder, lock = create(path, settings(**run))
     try:
-        return running.go(folder, folder.config(), quiet=True)
+        return running.train_as_leader(folder, folder.config(), quiet=True)
     finally:
         lock.release()
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from atlas.domains.minigrid.grid import ACTIONS
 from atlas.runs.problem_files import load
-from atlas.show.episode import Action, Choice, Episode, Trained, action_number, ending, scenes, trace
+from atlas.show.episode import Action, Choice, Episode, PolicyActor, action_number, ending, scenes, trace
 from atlas.show.media import save_film, watched_frames
 from atlas.types import NamedProblem
 from students import HIERARCHY
@@ -74,7 +74,7 @@ def test_what_the_first_view_ends_is_called_trivial(problem: NamedProblem) -> No
 @pytest.mark.parametrize("greedy", [False, True])
 def test_a_network_tells_what_it_thinks(problem: NamedProblem, greedy: bool) -> None:
     student = small_student()
-    actor = Trained(student, student.init(jax.random.key(0)), greedy=greedy)
+    actor = PolicyActor(student, student.init(jax.random.key(0)), greedy=greedy)
 
     def play(seed: int) -> list[str | None]:
         actor.random = np.random.default_rng(seed)
@@ -103,7 +103,7 @@ def test_films_show_every_moment(problem: NamedProblem, tmp_path: Path) -> None:
 
 def test_hierarchies_are_played_too(problem: NamedProblem) -> None:
     student = small_student()
-    actor = Trained(student, student.init(jax.random.key(0)))
+    actor = PolicyActor(student, student.init(jax.random.key(0)))
     watched = list(scenes(actor, problem.replace(task=HIERARCHY), step_limit=4))
     assert ending(watched) == "out of steps"
     assert watched[0].place == (1, 1)  # the first view made the call

@@ -16,7 +16,7 @@ from atlas.errors import AtlasError
 from atlas.studio import messages, server, workers
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Message, Studio
 from atlas.studio.server import address, bind
-from atlas.studio.workers import Lanes
+from atlas.studio.workers import Workers
 from studios import TOKEN, serving
 
 
@@ -184,12 +184,12 @@ def test_a_page_is_told_of_a_run_at_once_and_when_it_writes(client, tmp_path_fac
     connection.close()
 
 
-# Lanes
+# The workers of a studio
 
 
 def run(tmp_path, scenario):
     async def inner():
-        made = Lanes(Studio(str(tmp_path)), quick_desk.COMMAND)
+        made = Workers(Studio(str(tmp_path)), quick_desk.COMMAND)
         try:
             return await scenario(made)
         finally:

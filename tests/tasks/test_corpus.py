@@ -9,9 +9,9 @@ import corpus
 from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.errors import AtlasError
 from atlas.tasks.english import Reading, read
+from atlas.tasks.english.phrases import Words, say
+from atlas.tasks.english.sentences import FILLERS, FILLERS_BEHIND
 from atlas.tasks.explain import shape
-from atlas.tasks.phrases import Words, say
-from atlas.tasks.sentences import FILLERS, FILLERS_BEHIND
 from atlas.vocabulary import ACCEPTED, REJECTED
 from twins.machines import follow_flat
 

@@ -15,7 +15,8 @@ from atlas.tasks.english import english
 from atlas.tasks.explain import explain, shape
 from atlas.vocabulary import Vocabulary
 
-GRAMMAR = ("commands", "english", "explain", "lexicon", "phrases", "sentences", "steps")
+ENGLISH = ("__init__", "commands", "lexicon", "phrases", "sentences", "steps")
+GRAMMAR = ("explain", *(f"english/{name}" for name in ENGLISH))
 LETTERS = "abcdefghijkl"
 VOCABULARY = Vocabulary(
     names=tuple(f"at_{x}" for x in LETTERS),

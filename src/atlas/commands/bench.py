@@ -134,7 +134,7 @@ def _measured(args: BenchArgs, width: int) -> dict[str, Any]:
 
 
 def read_ledger(path: Path) -> dict[str, Any]:
-    """What `atlas bench --json` printed."""
+    """The ledger that `atlas bench --json` printed."""
     text = read_text(path)
     try:
         told = parse_json(text)

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import tyro
 
-from atlas.commands.outputs import require_file, require_positive, require_workers
+from atlas.commands.checks import require_positive, require_workers
+from atlas.documents import require_file
 from atlas.errors import AtlasError
 from atlas.settings import require_seed
 

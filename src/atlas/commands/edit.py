@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from atlas.commands.inputs import DOMAIN, subject
-from atlas.commands.outputs import require_file
+from atlas.documents import require_file
 from atlas.errors import AtlasError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
+from atlas.commands.checks import require_film, require_positive
 from atlas.commands.inputs import DOMAIN, drawn, subject
-from atlas.commands.outputs import require_film, require_positive
 from atlas.errors import AtlasError
 from atlas.settings import STEP_LIMIT, require_seed
 
@@ -103,7 +103,7 @@ def _table(subject: Any, records: "list[Record]", actions: list[int]) -> "Table"
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from atlas.evaluation.asked import Asked
+    from atlas.evaluation.from_text import ProblemFromText
     from atlas.settings import DomainSettings
     from atlas.show.episode import Episode
     from atlas.types import Level, Problem
@@ -191,20 +191,20 @@ def _ask(
     rooms: int | None,
     seed: int,
     step_limit: int,
-) -> "Asked":
+) -> "ProblemFromText":
     """The problem that a task in words makes: in the level that is given, or in one drawn for it."""
     from atlas.config import Config
-    from atlas.evaluation.asked import ask, ask_in
+    from atlas.evaluation.from_text import problem_from_text, problem_in_level
     from atlas.settings import from_plain, to_plain
 
     if given is not None:
-        return ask_in(task, getattr(given, "level", given), step_limit)
+        return problem_in_level(task, getattr(given, "level", given), step_limit)
     if rooms is not None:
         settings = from_plain(Config, {"domain": to_plain(settings) | {"rooms": [rooms]}}).domain
-    return ask(task, settings, seed, step_limit)
+    return problem_from_text(task, settings, seed, step_limit)
 
 
-def _told(asked: "Asked") -> list[str]:
+def _told(asked: "ProblemFromText") -> list[str]:
     """How a task in words was understood, and what the prover says."""
     notes = [f"note: {note}" for note in asked.notes]
     return [f"understood: {asked.understood}", *notes, f"here it is {asked.verdict}", ""]
@@ -324,7 +324,7 @@ def _keys(number: int) -> Iterator[str]:
 
 
 def split_keys(data: str) -> list[str]:
-    """What a terminal sent at once, key by key: an arrow is several characters."""
+    """The keys that a terminal sent at once, one by one: an arrow is several characters."""
     return re.findall(r"\x1b[\[O].|.", data, re.DOTALL)
 
 
@@ -393,11 +393,11 @@ def watch_command(argv: list[str]) -> int:
         source = "the run" if args.problem is None else args.problem
         raise AtlasError(f"--domain is for a problem that is drawn: {source} says itself of which domain it is")
     from atlas.programs import keep_programs
-    from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
+    from atlas.runs.policy import load_policy
     from atlas.runs.problem_files import choose, choose_problem
     from atlas.runs.screen import Screen
-    from atlas.show.episode import Trained, scenes
+    from atlas.show.episode import PolicyActor, scenes
 
     keep_programs()
     with bar("loading"):
@@ -412,7 +412,9 @@ def watch_command(argv: list[str]) -> int:
         else:
             problem = drawn(args.domain, args.seed) if args.domain is not None else _held_out(policy.run, args.seed)
         policy.require_domain([problem])
-        playing = iter(scenes(Trained(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit))
+        playing = iter(
+            scenes(PolicyActor(policy.student, policy.params, args.seed, args.greedy), problem, args.step_limit)
+        )
         playing = itertools.chain([next(playing)], playing)  # the first moment takes seconds: it is compiled
     console = Screen()
     if asked is not None and not args.json:
@@ -446,7 +448,7 @@ def _film(problem: "NamedProblem", watched: "list[Scene]", path: Path, fps: floa
     save_film(watched_frames(problem, watched, said), path, fps)
 
 
-def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs, asked: "Asked | None") -> str:
+def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs, asked: "ProblemFromText | None") -> str:
     from atlas.show.episode import ending
 
     told = {"problem": problem.name, "ending": ending(watched), "steps": watched[-1].step, "seed": args.seed}
@@ -501,7 +503,7 @@ def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "Ren
 
 
 def _thoughts(scene: "Scene") -> "list[Text]":
-    """What the policy thinks of doing, a line each, and what it has in its hands."""
+    """The policy's action probabilities, a line each, and what the agent carries."""
     from rich.text import Text
 
     from atlas.domains import surface_for

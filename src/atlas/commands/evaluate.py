@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.checks import require_positive, require_workers
 from atlas.commands.inputs import DOMAIN
-from atlas.commands.outputs import require_file, require_folder, require_positive, require_workers
+from atlas.documents import require_file, require_folder
 from atlas.errors import AtlasError, nearest
 from atlas.runs.folder import is_in_zoo
 from atlas.settings import require_seed
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from atlas.evaluation.play import Attempts, Evaluator
     from atlas.evaluation.results import Terms
     from atlas.evaluation.sets import ProblemSet
-    from atlas.runs.checkpoints import Policy
+    from atlas.runs.policy import Policy
 
 ATTEMPTS, ATTEMPTS_OVER_TIME = 20, 2
 """CVaR ranks problems by 10 attempts and averages 10 others."""
@@ -75,7 +76,7 @@ def eval_command(argv: list[str]) -> int:
     require_positive(attempts=args.attempts, step_limit=args.step_limit)
     require_file(args.out, ".json")
     from atlas.evaluation.results import results_folder
-    from atlas.runs.checkpoints import load_policy, policies_over_time, run_of
+    from atlas.runs.policy import load_policy, policies_over_time, run_of
     from atlas.runs.store import remember_compiled
 
     for path in args.policies:
@@ -114,7 +115,7 @@ def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
 
 def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
     from atlas.evaluation.results import over_time, over_time_file, print_curve, write_evaluation
-    from atlas.runs.checkpoints import load_policy, run_of
+    from atlas.runs.policy import load_policy, run_of
 
     loaded = {path: [load_policy(file) for file in files] for path, files in kept.items()}
     chosen, terms, evaluator = _prepare(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from atlas.commands.outputs import require_file
+from atlas.documents import require_file
 from atlas.words import short, size
 
 
@@ -33,9 +33,9 @@ def export_command(argv: list[str]) -> int:
     """Load, write, say what was written."""
     args = tyro.cli(ExportArgs, args=argv, prog="atlas export")
     require_file(args.out, ".npz")
-    from atlas.runs.checkpoints import load_policy
     from atlas.runs.display import bar
     from atlas.runs.export import export
+    from atlas.runs.policy import load_policy
 
     with bar("loading"):
         policy = load_policy(args.run, args.which)

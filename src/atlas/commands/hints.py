@@ -1,4 +1,4 @@
-"""What to try next: a line after the result of a command, for people at a terminal."""
+"""A hint at what to try next: a line after the result of a command, for people at a terminal."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,33 +6,33 @@ from typing import Final
 from atlas.words import command
 
 Line = tuple[str, ...]
-IT: Final = "IT"
-"""Stands for what the command was about: its first argument."""
+FIRST_ARGUMENT: Final = "FIRST_ARGUMENT"
+"""Stands for the first argument of the command that has just run."""
 AFTER: Final[dict[str, tuple[Line, Line]]] = {
-    "resume": (("watch", IT), ("zoo",)),
+    "resume": (("watch", FIRST_ARGUMENT), ("zoo",)),
     "sweep": (("report", "RUN", "RUN", "--out", "report.html"), ("sweep", "--help")),
-    "eval": (("report", IT, "--out", "report.html"), ("eval", "zoo:quick", "--problems", "hand")),
-    "compare": (("report", IT, "--out", "report.html"), ("compare", "--help")),
-    "report": (("watch", IT), ("zoo",)),
+    "eval": (("report", FIRST_ARGUMENT, "--out", "report.html"), ("eval", "zoo:quick", "--problems", "hand")),
+    "compare": (("report", FIRST_ARGUMENT, "--out", "report.html"), ("compare", "--help")),
+    "report": (("watch", FIRST_ARGUMENT), ("zoo",)),
     "reproduce": (("report", "RUN", "--reference", "paper"), ("reproduce", "--list")),
-    "lineage": (("report", IT, "--out", "report.html"), ("lineage", "--help")),
-    "watch": (("eval", IT), ("zoo",)),
+    "lineage": (("report", FIRST_ARGUMENT, "--out", "report.html"), ("lineage", "--help")),
+    "watch": (("eval", FIRST_ARGUMENT), ("zoo",)),
     "zoo": (("watch", "zoo:quick", "--task", "pick up a key, then go to a ball"),) * 2,
-    "export": (("eval", IT, "--problems", "hand"), ("zoo",)),
+    "export": (("eval", FIRST_ARGUMENT, "--problems", "hand"), ("zoo",)),
     "sample": (("play",),) * 2,
-    "show": (("solve", IT), ("play",)),
+    "show": (("solve", FIRST_ARGUMENT), ("play",)),
     "studio": (("watch", "zoo:quick"),) * 2,
-    "edit": (("solve", IT), ("sample", "-n", "6")),
-    "task": (("watch", "zoo:quick", "--task", IT), ("task", "--help")),
-    "trace": (("play", IT), ("play",)),
-    "play": (("solve", IT), ("watch", "zoo:quick")),
-    "solve": (("watch", "zoo:laptop", IT), ("solve", "hand")),
+    "edit": (("solve", FIRST_ARGUMENT), ("sample", "-n", "6")),
+    "task": (("watch", "zoo:quick", "--task", FIRST_ARGUMENT), ("task", "--help")),
+    "trace": (("play", FIRST_ARGUMENT), ("play",)),
+    "play": (("solve", FIRST_ARGUMENT), ("watch", "zoo:quick")),
+    "solve": (("watch", "zoo:laptop", FIRST_ARGUMENT), ("solve", "hand")),
     "demos": (("demos", "--help"),) * 2,
-    "lint": (("solve", IT), ("sets", "list")),
+    "lint": (("solve", FIRST_ARGUMENT), ("sets", "list")),
     "sets": (("eval", "zoo:quick", "--problems", "hand"),) * 2,
     "bench": (("info",),) * 2,
     "info": (("zoo",),) * 2,
-    "presets": (("train", IT), ("train", "quick")),
+    "presets": (("train", FIRST_ARGUMENT), ("train", "quick")),
 }
 """Command -> what to try after it: with an argument and without. `train` ends with such lines of its own."""
 
@@ -44,4 +44,4 @@ def after(name: str, arguments: Sequence[str]) -> str:
     subject = arguments[0] if arguments and not arguments[0].startswith("-") else None
     with_subject, without = AFTER[name]
     line = without if subject is None else with_subject
-    return f"try next: {command(*(subject if word == IT else word for word in line))}"
+    return f"try next: {command(*(subject if word == FIRST_ARGUMENT else word for word in line))}"

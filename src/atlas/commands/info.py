@@ -107,7 +107,7 @@ def machine() -> dict[str, Any]:
 
 
 def cache() -> dict[str, Any]:
-    """Where things are kept that can be made again, and how much of each kind."""
+    """The folders of the cache, and how much is in each."""
     from atlas.runs.store import cache_folder
 
     folder = cache_folder()

@@ -1,4 +1,4 @@
-"""What commands work on: a problem of a file or set, or one that is drawn."""
+"""The problem that a command works on: a problem of a file or set, or one that is drawn."""
 
 from typing import TYPE_CHECKING, Any, Final
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import tyro
 
-from atlas.commands.outputs import require_file
+from atlas.documents import require_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,16 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from atlas.commands.checks import require_film, require_many, require_positive, require_workers, suffix_of
 from atlas.commands.inputs import DOMAIN, subject
-from atlas.commands.outputs import (
-    require_file,
-    require_film,
-    require_many,
-    require_positive,
-    require_workers,
-    suffix_of,
-)
 from atlas.config import TaskSampler
+from atlas.documents import require_file
 from atlas.errors import AtlasError
 from atlas.settings import STEP_LIMIT, require_seed
 

@@ -151,7 +151,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _sets(figure: "Figure", scale: "Scale", folder: Path, args: ReproduceArgs, tell: Any) -> dict[str, str]:
-    """Where the sampled sets of a figure are at this scale; those not there yet are built. Whole sets go by their
+    """The paths of a figure's sampled sets at this scale; those not there yet are built. Whole sets go by their
     names."""
     from atlas.evaluation.sets import open_set, recipes, write_set
     from atlas.runs.display import bar

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import tyro
 
 from atlas.commands.inputs import DOMAIN
-from atlas.commands.outputs import require_file
+from atlas.documents import require_file
 from atlas.errors import MOST_LETTERS, AtlasError
 
 if TYPE_CHECKING:

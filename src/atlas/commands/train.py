@@ -10,8 +10,9 @@ from typing import Annotated, Any, Final
 import tyro
 
 from atlas import plugins
-from atlas.commands.outputs import require_folder, require_memory
+from atlas.commands.checks import require_memory
 from atlas.config import Config
+from atlas.documents import require_folder
 from atlas.domains import DOMAINS
 from atlas.errors import AtlasError
 from atlas.presets import config_of
@@ -173,7 +174,7 @@ def report(result: Any, as_json: bool) -> int:
     begun = RunFolder(result.folder).init_file.exists()
     table.add_column("at first" if begun else "untrained", justify="right")
     table.add_column("now", justify="right")
-    before, now = result.before.told(), result.after.told()
+    before, now = result.before.labelled(), result.after.labelled()
     rows = [(words, before[words], now[words]) for words in before] if len(before) > 1 else []
     for words, untrained, rate in [*rows, ("all", result.before.all, result.after.all)]:
         table.add_row(words, f"{untrained:.0%}", f"[bold]{rate:.0%}[/]")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import tyro
 
-from atlas.commands.outputs import require_folder
+from atlas.documents import require_folder
 from atlas.errors import AtlasError
 from atlas.runs import folder as places
 from atlas.runs.folder import zoo_names
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 FIRST: Final = ("validation", "hand", "letters-sequences")
 """Sets that come first in tables."""
-SAID: Final = ("title", "track", "machine", "shown")
-"""What a run does not know of itself."""
+CARD_FIELDS_FROM_USER: Final = ("title", "track", "machine", "shown")
+"""Fields of a card that the user gives: a run does not know them."""
 
 
 @dataclass(frozen=True)
@@ -186,12 +186,12 @@ def _add(args: AddArgs) -> int:
 
     before = card_in(args.run)
     told: dict[str, Any] = {"shown": 0} | ({} if before is None else asdict(before))
-    told |= {key: value for key in SAID if (value := getattr(args, key)) is not None}
-    for key in SAID:
+    told |= {key: value for key in CARD_FIELDS_FROM_USER if (value := getattr(args, key)) is not None}
+    for key in CARD_FIELDS_FROM_USER:
         if key not in told:
             raise AtlasError(f"--{key} is needed: {args.run} has no {CARD} that says it")
     preset = nearest_preset(find(args.run).config())
-    said = {key: told[key] for key in SAID}
+    said = {key: told[key] for key in CARD_FIELDS_FROM_USER}
     path = add(args.run, args.name, preset, args.which, args.overwrite, **said)
     if args.json:
         print(json.dumps({"name": args.name, "path": str(path), "bytes": size_of(args.name)}))

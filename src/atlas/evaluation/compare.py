@@ -72,7 +72,7 @@ def _file(path: Path, name: str | None) -> Path:
 
 
 def compare(one: Plain, other: Plain, seed: int = 0) -> Plain:
-    """What `other` does better or worse than `one`: over all, by tag and by problem."""
+    """The differences between two evaluations, `other` less `one`: over all, by tag and by problem."""
     for content in (one, other):
         if not content.get("runs"):
             raise AtlasError("an evaluation over time cannot be compared: evaluate the runs without --over-time")
@@ -112,7 +112,7 @@ def _require_same(one: Plain, other: Plain) -> None:
 
 
 def _notes(one: Plain, other: Plain) -> list[str]:
-    """What else differs between the two, in sentences."""
+    """Other differences between the two, in sentences."""
     notes = []
     for key, words in (("greedy", "greedy: {}"), ("attempts", "attempts at each problem: {}")):
         if one.get(key) != other.get(key):
@@ -132,7 +132,7 @@ def _rates(content: Plain, names: Sequence[str]) -> np.ndarray:
 def _differences(
     statistics: dict[str, Statistic], rates: Sequence[np.ndarray], chosen: np.ndarray, seed: int
 ) -> dict[str, Estimate]:
-    """Statistics of the second side less those of the first on some problems, which are drawn again."""
+    """Statistics of the second side less those of the first on some problems, which are resampled."""
     rng = np.random.default_rng(seed)
     draws: dict[str, list[float]] = {name: [] for name in statistics}
     for _ in range(RESAMPLES):

@@ -48,9 +48,9 @@ class HeldOut:
 
     problems: Problem
     stratum: str
-    """What the domain's levels are told apart by."""
+    """Name of the measure by which the domain's levels are stratified, e.g. `rooms`."""
     values: np.ndarray
-    """Of the stratum, for each problem."""
+    """Stratum value of each problem."""
     lengths: np.ndarray
     """Labels on the shortest way to acceptance."""
     step_limit: int
@@ -60,7 +60,7 @@ class HeldOut:
 
 
 def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
-    """Draw problems and prove them until there are enough of each kind, or time is better spent otherwise."""
+    """Draw problems and prove them until there are enough of each kind, or ROUNDS rounds are used up."""
     made = parts(replace(config, pairing=PairingConfig(how="level")))
     domain, limit = made.world.domain, config.domain.step_limit
     stratum, values = domain.strata

@@ -79,7 +79,7 @@ Found = tuple[Kind, str] | tuple[Kind, str, Literal["error", "warning"]]
 
 
 def look_at(problem: NamedProblem, solution: Any) -> list[Finding]:
-    """What is wrong with one problem, given the solver's verdict on it."""
+    """The mistakes of one problem, given the solver's verdict on it."""
     return [_finding(problem.name, *found) for found in _look_at(problem, solution)]
 
 

@@ -37,7 +37,7 @@ from atlas.world import World, WorldState, restart
 LANES: Final = 256
 """Attempts that are played side by side, at most."""
 FOUND: Final = ("solved", "timed_out", "steps", "node")
-"""What a queue keeps of every attempt."""
+"""The results that a queue keeps of every attempt."""
 LEAST_LANES: Final = 32
 """Attempts that are worth a queue of their own."""
 STRIDE: Final = 32
@@ -47,7 +47,7 @@ EMBEDDED: Final = 256
 
 
 class Turn(Struct):
-    """What an actor is told at a step, one row a lane."""
+    """The observations of one step, one row a lane."""
 
     problem: Int32[Array, "lanes"]
     """Which problem of the batch the lane plays."""
@@ -55,14 +55,14 @@ class Turn(Struct):
     """Steps since the start of the episode; 0 clears the memory."""
     view: UInt8[Array, "lanes rows cols"]
     nodes: Int[Array, "lanes depth"]
-    """Where the task stands."""
+    """The task's current nodes: rows of its graph, innermost first (-1 unused)."""
     chance: Float32[Array, "lanes"]
     """A number between 0 and 1 that settles what is left to chance."""
 
 
 @runtime_checkable
 class Actor(Protocol):
-    """Whoever chooses the actions: a student, or a script."""
+    """The player that chooses the actions: a student, or a script."""
 
     def begin(self, lanes: int) -> Any:
         """Empty memories."""
@@ -72,7 +72,7 @@ class Actor(Protocol):
 
 
 class Known(Struct):
-    """What a student knows before it starts to play."""
+    """A student's parameters and its embeddings of the tasks."""
 
     params: Any
     tables: Float32[Array, "problems nodes width"]
@@ -80,7 +80,7 @@ class Known(Struct):
 
 
 class Memory(Struct):
-    """What a student carries from step to step."""
+    """A student's state between steps."""
 
     hidden: Float32[Array, "lanes memory"]
     previous: UInt8[Array, "lanes"]
@@ -117,15 +117,15 @@ class StudentActor:
 def _rows_here(
     tables: Float32[Array, "problems nodes width"], turn: Turn
 ) -> tuple[Float32[Array, "lanes depth width"], Int32[Array, "lanes depth"]]:
-    """Of each lane's table only the rows where its task stands, and their new numbers: whole tables are not moved."""
+    """Gather each lane's embedding rows for its current task nodes, with re-indexed node ids."""
     used = turn.nodes >= 0
     rows = tables[turn.problem[:, None], jnp.maximum(turn.nodes, 0)]
     numbers = jnp.arange(used.shape[1], dtype=jnp.int32)[None]
     return rows, jnp.where(used, numbers, -1)
 
 
-class Course(Struct):
-    """What stays the same while a batch of problems is played."""
+class BatchConstants(Struct):
+    """Arrays that stay constant while a batch of problems is played."""
 
     tasks: Any
     starts: WorldState
@@ -140,7 +140,7 @@ class Queue(Struct):
     """Attempts under way, waiting and finished."""
 
     job: Int32[Array, "lanes"]
-    """What each lane plays; the number of jobs if it has nothing left to do."""
+    """The job that each lane plays; the number of jobs if it has nothing left to do."""
     world: WorldState
     memory: Any
     next: Int32[Array, ""]
@@ -152,20 +152,20 @@ class Queue(Struct):
     timed_out: Bool[Array, "jobs"]
     steps: Int32[Array, "jobs"]
     node: Int32[Array, "jobs"]
-    """Where the task stood at the end: a row of its graph, the innermost one of a stack."""
+    """The task's node at the end: a row of its graph, the innermost one of a stack."""
 
 
 @dataclass(frozen=True)
-class Lanes:
+class BatchedPlayer:
     """Plays a batch of problems, each several times. Its methods can be compiled; `attempts` and `lanes` are static."""
 
     world: World
     """Its step limit is the time each attempt has."""
     actor: Actor
 
-    def course(
+    def constants(
         self, key: Key[Array, ""], problems: Problem, numbers: Int32[Array, "problems"], attempts: int
-    ) -> Course:
+    ) -> BatchConstants:
         """Get a batch ready. `numbers` tells the problems apart in the draws."""
 
         def of(attempt: Int32[Array, ""], number: Int32[Array, ""]) -> Key[Array, ""]:
@@ -174,16 +174,16 @@ class Lanes:
         keys = jax.vmap(jax.vmap(of, (None, 0)), (0, None))(jnp.arange(attempts), numbers)
         starts = jax.vmap(self.world.reset)(problems)
         trivial = jax.vmap(self.world.formalism.outcome)(problems.task, starts.task) == ACCEPTED
-        return Course(tasks=problems.task, starts=starts, keys=keys.reshape(-1), trivial=trivial)
+        return BatchConstants(tasks=problems.task, starts=starts, keys=keys.reshape(-1), trivial=trivial)
 
-    def begin(self, course: Course, lanes: int, first: Int32[Array, ""], end: Int32[Array, ""]) -> Queue:
+    def begin(self, constants: BatchConstants, lanes: int, first: Int32[Array, ""], end: Int32[Array, ""]) -> Queue:
         """All lanes take their first attempts, of the jobs from `first` on and before `end`."""
-        jobs = len(course.keys)
+        jobs = len(constants.keys)
         job = first + jnp.arange(lanes, dtype=jnp.int32)
         job = jnp.where(job < end, job, jobs)
         return Queue(
             job=job,
-            world=jax.tree.map(lambda x: x[job % len(course.starts.time)], course.starts),
+            world=jax.tree.map(lambda x: x[job % len(constants.starts.time)], constants.starts),
             memory=self.actor.begin(lanes),
             next=jnp.minimum(first + lanes, end),
             end=end,
@@ -194,28 +194,28 @@ class Lanes:
             node=jnp.zeros(jobs, jnp.int32),
         )
 
-    def play(self, known: Any, course: Course, queue: Queue, steps: int) -> Queue:
+    def play(self, known: Any, constants: BatchConstants, queue: Queue, steps: int) -> Queue:
         """Go on for so many steps, or until everything is finished."""
 
         def unfinished(now: tuple[Int32[Array, ""], Queue]) -> Bool[Array, ""]:
             return (now[0] < steps) & (now[1].unfinished > 0)
 
         def go_on(now: tuple[Int32[Array, ""], Queue]) -> tuple[Int32[Array, ""], Queue]:
-            return now[0] + 1, self._step(known, course, now[1])
+            return now[0] + 1, self._step(known, constants, now[1])
 
         return jax.lax.while_loop(unfinished, go_on, (jnp.int32(0), queue))[1]
 
-    def _step(self, known: Any, course: Course, queue: Queue) -> Queue:
-        problem = queue.job % len(course.starts.time)
-        turn = self._turn(course, queue, problem)
+    def _step(self, known: Any, constants: BatchConstants, queue: Queue) -> Queue:
+        problem = queue.job % len(constants.starts.time)
+        turn = self._turn(constants, queue, problem)
         memory, action = self.actor.act(known, turn, queue.memory)
         # Only the task of a problem is needed once it has begun.
-        problems = Problem.unchecked(level=None, task=jax.tree.map(lambda x: x[problem], course.tasks))
+        problems = Problem.unchecked(level=None, task=jax.tree.map(lambda x: x[problem], constants.tasks))
         world, step = jax.vmap(self.world.step)(problems, queue.world, action)
-        over = step.done & (queue.job < len(course.keys))
-        ended = jnp.where(over, queue.job, len(course.keys))
+        over = step.done & (queue.job < len(constants.keys))
+        ended = jnp.where(over, queue.job, len(constants.keys))
         return _refill(
-            course,
+            constants,
             queue.replace(
                 world=world,
                 memory=memory,
@@ -228,7 +228,7 @@ class Lanes:
             over,
         )
 
-    def _turn(self, course: Course, queue: Queue, problem: Int32[Array, "lanes"]) -> Turn:
+    def _turn(self, constants: BatchConstants, queue: Queue, problem: Int32[Array, "lanes"]) -> Turn:
         def draw(key: Key[Array, ""], time: Int32[Array, ""]) -> Float32[Array, ""]:
             return jax.random.uniform(jax.random.fold_in(key, time))
 
@@ -237,16 +237,16 @@ class Lanes:
             time=queue.world.time,
             view=jax.vmap(self.world.domain.view)(queue.world.domain),
             nodes=jax.vmap(self.world.formalism.nodes)(queue.world.task),
-            chance=jax.vmap(draw)(course.keys[queue.job], queue.world.time),
+            chance=jax.vmap(draw)(constants.keys[queue.job], queue.world.time),
         )
 
 
-def _refill(course: Course, queue: Queue, over: Bool[Array, "lanes"]) -> Queue:
+def _refill(constants: BatchConstants, queue: Queue, over: Bool[Array, "lanes"]) -> Queue:
     """Lanes whose episode is over take the next attempts in line."""
-    jobs, problems = len(course.keys), len(course.starts.time)
+    jobs, problems = len(constants.keys), len(constants.starts.time)
     taken = queue.next + jnp.cumsum(over, dtype=jnp.int32) - 1
     job = jnp.where(over, jnp.where(taken < queue.end, taken, jobs), queue.job)
-    starts = jax.tree.map(lambda x: x[job % problems], course.starts)
+    starts = jax.tree.map(lambda x: x[job % problems], constants.starts)
     return queue.replace(
         job=job,
         world=jax.vmap(restart)(over, starts, queue.world),
@@ -260,7 +260,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False)
 class Attempts:
-    """What became of every attempt at every problem."""
+    """The results of every attempt at every problem."""
 
     solved: np.ndarray
     """`bool[problems, attempts]`"""
@@ -311,7 +311,7 @@ class Evaluator:
     def of_student(
         self, student: Student, params: Any, progress: Progress = lambda *_: None, seed: int | None = None
     ) -> Attempts:
-        """What a student makes of them; another seed than the evaluator's gives other draws."""
+        """Attempts of a student; another seed than the evaluator's gives other draws."""
         key_noise, _ = self._keys(seed)
         self._require_fit(student.config)
         if student.config not in self._actors:
@@ -332,7 +332,7 @@ class Evaluator:
         progress: Progress = lambda *_: None,
         seed: int | None = None,
     ) -> Attempts:
-        """What an actor makes of them. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
+        """Attempts of an actor. `prepare` says what it knows of a batch; `batch.numbers` are its problems."""
         shape = (len(self.problems), self.attempts)
         count = partial(np.zeros, dtype=np.int32)
         result = Attempts(
@@ -362,13 +362,13 @@ class Evaluator:
         return result
 
     def _keys(self, seed: int | None) -> Key[Array, "2"]:
-        """What node features are drawn with, and what actions are."""
+        """Random keys: for the node features, and for the actions."""
         return jax.random.split(jax.random.key(self.seed if seed is None else seed))
 
     def _play(
         self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """What was found of every attempt, and which problems are trivial.
+        """The results of every attempt, and which problems are trivial.
 
         On a CPU the attempts are divided among as many queues as there are cores: a step of one is a chain of small
         operations, most of which use one core.
@@ -378,10 +378,10 @@ class Evaluator:
         share, lanes = math.ceil(jobs / queues), math.ceil(self.lanes / queues)
         lanes = math.ceil(share / math.ceil(share / lanes))  # the last round is as full as the others
         prepare, begin, play = self._functions(actor, batch, lanes)
-        course = prepare(key, batch.problems, batch.numbers)
+        constants = prepare(key, batch.problems, batch.numbers)
         ends = [min((number + 1) * share, jobs) for number in range(queues)]
-        begun = [begin(course, np.int32(number * share), np.int32(end)) for number, end in enumerate(ends)]
-        begun[0] = play(known, course, begun[0])  # compiled before several threads ask for it
+        begun = [begin(constants, np.int32(number * share), np.int32(end)) for number, end in enumerate(ends)]
+        begun[0] = play(known, constants, begun[0])  # compiled before several threads ask for it
         left = [int(queue.unfinished) for queue in begun]
 
         def finish(number: int) -> dict[str, np.ndarray]:
@@ -390,24 +390,26 @@ class Evaluator:
                 left[number] = unfinished
                 if number == 0:
                     tell(jobs - sum(left))
-                queue = play(known, course, queue)
+                queue = play(known, constants, queue)
             left[number], own = 0, slice(number * share, ends[number])
             return {name: np.asarray(getattr(queue, name))[own] for name in FOUND}
 
         with ThreadPoolExecutor(queues) as pool:
             parts = list(pool.map(finish, range(queues)))
         tell(jobs)
-        return {name: np.concatenate([part[name] for part in parts]) for name in FOUND}, np.asarray(course.trivial)
+        return {name: np.concatenate([part[name] for part in parts]) for name in FOUND}, np.asarray(constants.trivial)
 
     def _functions(self, actor: Actor, batch: _Batch, lanes: int) -> tuple[Any, Any, Any]:
         """The compiled parts, kept for the next policy."""
         name = actor, id(batch)
         if name not in self._compiled:
-            playing = Lanes(batch.world, actor)
+            playing = BatchedPlayer(batch.world, actor)
             self._compiled[name] = (
-                jax.jit(lambda key, problems, numbers: playing.course(key, problems, numbers, self.attempts)),
-                jax.jit(lambda course, first, end: playing.begin(course, lanes, first, end)),
-                jax.jit(lambda known, course, queue: playing.play(known, course, queue, STRIDE), donate_argnums=2),
+                jax.jit(lambda key, problems, numbers: playing.constants(key, problems, numbers, self.attempts)),
+                jax.jit(lambda fixed, first, end: playing.begin(fixed, lanes, first, end)),
+                jax.jit(
+                    lambda known, constants, queue: playing.play(known, constants, queue, STRIDE), donate_argnums=2
+                ),
             )
         return self._compiled[name]
 

@@ -30,11 +30,11 @@ from atlas.evaluation.statistics import (
     cvar,
     cvar_over_runs,
     cvar_protocol,
-    drawn_again,
+    resampling_unit,
     wilson,
 )
-from atlas.runs.checkpoints import Policy, run_of
 from atlas.runs.folder import called, is_in_zoo
+from atlas.runs.policy import Policy, run_of
 from atlas.runs.screen import Screen
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name
@@ -84,7 +84,7 @@ def evaluation(
 
 
 def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None], trivial: np.ndarray) -> list[Plain]:
-    """What does not depend on who plays."""
+    """Facts about the problems that do not depend on who plays."""
     domain = domain_for(chosen.problems[0])
     stratum, _ = domain.strata
     return [
@@ -198,7 +198,7 @@ def _together(solved: np.ndarray, about: list[Plain], terms: Terms) -> Plain:
     curve = cvar_over_runs(ranked, seed=terms.seed) if _has_cvar(ranked) else []
     return {
         "runs": len(solved),
-        "interval": drawn_again(len(solved), terms.attempts),
+        "interval": resampling_unit(len(solved), terms.attempts),
         **{name: asdict(estimate) for name, estimate in estimates.items()},
         "trivial": int(trivial.sum()),
         "cvar_protocol": cvar_protocol(terms.attempts) if curve else None,
@@ -232,7 +232,7 @@ def over_time(chosen: ProblemSet, terms: Terms, run: Path, results: Sequence[tup
 
 
 def results_folder(given: Path) -> Path:
-    """Where the results of a policy go: to its run, or below the current folder if it is one of the zoo."""
+    """The folder for the results of a policy: in its run, or below the current folder if it is one of the zoo."""
     return Path(FOLDER) / str(given).replace(":", "-") if is_in_zoo(given) else run_of(given) / FOLDER
 
 
@@ -243,7 +243,7 @@ def results_of(given: Path) -> dict[str, Path]:
 
 
 def evaluation_file(policy: Policy, name: str, given: Path, greedy: bool = False) -> Path:
-    """Where a result goes. That of a certain checkpoint, given by its path, is not what the run came to: it is kept
+    """The file for a result. That of a certain checkpoint, given by its path, is not what the run came to: it is kept
     apart, and so are greedy attempts."""
     folder = results_folder(given)
     folder = folder / f"at-{policy.iteration:09d}" if policy.path == given else folder
@@ -251,7 +251,7 @@ def evaluation_file(policy: Policy, name: str, given: Path, greedy: bool = False
 
 
 def over_time_file(given: Path, name: str, greedy: bool = False) -> Path:
-    """Where a curve goes."""
+    """The file for a curve over training."""
     return results_folder(given) / f"{name}{GREEDY * greedy}{OVER_TIME}.json"
 
 

@@ -52,9 +52,10 @@ def certified(
     prove: Callable[[list[Problem]], Sequence[Plan | None]],
     seen: set[Any] | None = None,
 ) -> list[tuple[Any, Problem, Plan]]:
-    """Of problems with their kinds the first of each that are proven solvable and not trivial, as many as are `wanted`.
+    """Keep the first `wanted[kind]` problems of each kind that are provably solvable and non-trivial; decrements
+    `wanted`.
 
-    What is found is taken off `wanted`. With `seen`, problems that are the same as one before are passed over.
+    With `seen`, duplicates of earlier problems are skipped.
     """
     waiting: dict[Any, list[Problem]] = {}
     for kind, problem in drawn:
@@ -130,7 +131,7 @@ class Collection:
 
 
 class Source(Protocol):
-    """Where the problems of a set that is being built come from."""
+    """A source of problems for a set that is being built."""
 
     def draw(self) -> Iterable[tuple[int, Problem]]:
         """More problems of one size, each with its kind (from 0 on; -1: of none); others at every call."""
@@ -190,7 +191,7 @@ class Recipe:
     provenance: dict[str, Any]
     """More about how it is drawn, in plain values."""
     fingerprint: str
-    """What `fingerprint` gives for the set drawn from seed 0: the one that results are reported on."""
+    """The `fingerprint` of the set drawn from seed 0, on which results are reported."""
     kind_of: Callable[[Problem], Sequence[int]] = one_kind
     """The kind of each problem of a batch, from 0 on; of each kind there are equally many. -1: of none."""
     kinds: int = 1
@@ -199,12 +200,12 @@ class Recipe:
     retired: dict[str, str] = field(default_factory=dict)
     """Fingerprints that a set of this name had before, each with the reason why it is no longer used."""
     source: Callable[["Recipe", int], Source] = Sampled
-    """Where its problems come from, given a seed."""
+    """The source of its problems, given a seed."""
     report: Callable[[dict[str, Any]], Sequence[Any]] = lambda settings: ()
-    """What people are told once it is built, beside its size: text and tables for `rich`, from `Built.settings`."""
+    """Report for people once it is built, beside its size: text and tables for `rich`, from `Built.settings`."""
 
     def path(self) -> Path:
-        """Where the set is kept once it was built. Another recipe gets another file."""
+        """The file in which the set is kept once it was built. Another recipe gets another file."""
         return cache_folder() / "sets" / f"{self.name}-{self.fingerprint[:12]}.npz"
 
 
@@ -304,7 +305,7 @@ class ProblemSet:
     step_limit: int
     """Steps that an attempt may take: what the file says (a run's own problems), else 512."""
     bad: list[str]
-    """What could not be read, in sentences."""
+    """Problems that could not be read, a sentence each."""
 
 
 def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) -> ProblemSet:
@@ -371,7 +372,7 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
 
 
 def find_set(words: str) -> Path:
-    """Where a set lies: its path, or that of a set with a name. Nothing is built."""
+    """The path of a set, given by path or by name. Nothing is built."""
     if Path(words).exists():
         return Path(words)
     known = named_sets().get(words)

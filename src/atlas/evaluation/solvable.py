@@ -37,7 +37,7 @@ class Cell:
     """Problems of one kind; None: of any."""
 
     value: int | None = None
-    """Of the domain's stratum."""
+    """The domain's stratum value, e.g. the number of rooms."""
     band: str | None = None
     """How many objects."""
     length: int | None = None
@@ -110,8 +110,8 @@ def over_batches(name: str, passed: Sequence[np.ndarray]) -> Plain:
 def _draw(
     config: Config, cells: Sequence[Cell], wanted: int, seed: int, keep: bool, progress: Progress
 ) -> dict[Cell, tuple[np.ndarray, list[Problem]]]:
-    """Of the first problems of each cell, as many as are wanted: which pass the paper's check, and if they are to be
-    kept, the problems."""
+    """Draw the `wanted` first problems of each cell: which of them pass the paper's check, and with `keep` the problems
+    themselves."""
     domain, ranges = domain_of(config.domain), _bands(config.domain.name)
     stratum, made, surface = domain.strata[0], parts(config), surface_of(config.domain.name)
 

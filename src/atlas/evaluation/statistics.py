@@ -1,4 +1,4 @@
-"""What attempts at problems say: means with intervals, and how the worst problems fare. NumPy alone.
+"""Statistics of attempts at problems: means with intervals, and the rate on the worst problems (CVaR). NumPy alone.
 
 Rates stand in arrays `[runs, problems]`, single attempts in `bool[problems, attempts]`.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 1000
-"""How often the data is drawn again for an interval."""
+"""How often the data is resampled for an interval."""
 ALPHAS: Final = tuple(range(1, 101))
 """Per cent of the problems that count as the worst."""
 
@@ -49,7 +49,7 @@ class SolveRates:
                 by.setdefault(name, {})[int(value)] = rate
         return cls(plain["all"], by)
 
-    def told(self) -> dict[str, float]:
+    def labelled(self) -> dict[str, float]:
         """The parts in words: `{"1 room": 0.5, "2 rooms": 0.3}`."""
         return {f"{value} {name.removesuffix('s') if value == 1 else name}": rate for name, value, rate in self._each()}
 
@@ -108,17 +108,17 @@ def interval(value: float, draws: np.ndarray, least: float = 0.0, most: float = 
     return Estimate(value, float(low), float(high))
 
 
-def drawn_again(runs: int, attempts: int) -> str:
-    """What intervals over all come from, in words."""
+def resampling_unit(runs: int, attempts: int) -> str:
+    """What is resampled for the intervals over all, in words: runs, attempts or problems."""
     if runs > 1:
         return "runs drawn again within each problem"
     return "attempts drawn again" if attempts > 1 else "problems drawn again"
 
 
 def resampled(rates: np.ndarray, attempts: int, seed: int = 0, times: int = RESAMPLES) -> Iterator[np.ndarray]:
-    """The data drawn again: the runs of each problem with replacement (problems are strata).
+    """The data resampled: the runs of each problem with replacement (problems are strata).
 
-    Of a single run nothing is known about other runs, so its attempts are drawn again instead; of a single attempt at
+    Of a single run nothing is known about other runs, so its attempts are resampled instead; of a single attempt at
     each problem nothing is known about other attempts, so the problems are.
     """
     rng = np.random.default_rng(seed)
@@ -198,7 +198,7 @@ def cvar_over_runs(
 
 
 def intervals_over_runs(curves: np.ndarray, seed: int = 0, times: int = RESAMPLES) -> list[Estimate]:
-    """The mean of `float[runs, points]` over runs, with intervals from whole runs drawn again."""
+    """The mean of `float[runs, points]` over runs, with intervals from whole runs resampled."""
     runs = len(curves)
     draws = curves[np.random.default_rng(seed).integers(runs, size=(times, runs))].mean(1)
     return [interval(float(value), column) for value, column in zip(curves.mean(0), draws.T, strict=True)]

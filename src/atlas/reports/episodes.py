@@ -13,12 +13,12 @@ from atlas.errors import AtlasError
 from atlas.evaluation.sets import find_set
 from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
-from atlas.runs.checkpoints import load_policy
 from atlas.runs.folder import find
+from atlas.runs.policy import load_policy
 from atlas.runs.problem_files import load
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
-from atlas.show.episode import Scene, Trained, ending, film, scenes
+from atlas.show.episode import PolicyActor, Scene, ending, film, scenes
 from atlas.tasks.draw import task_drawing
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.machine import Node
@@ -86,9 +86,9 @@ def _problems(one: Evaluated) -> dict[str, NamedProblem]:
     return {problem.name: problem for problem in load(place)}
 
 
-def _player(run: Run) -> Trained:
+def _player(run: Run) -> PolicyActor:
     policy = load_policy(run.path)
-    return Trained(policy.student, policy.params)
+    return PolicyActor(policy.student, policy.params)
 
 
 def choose(rows: Sequence[Plain], each: int) -> tuple[list[Plain], list[Plain]]:
@@ -99,7 +99,7 @@ def choose(rows: Sequence[Plain], each: int) -> tuple[list[Plain], list[Plain]]:
     return [row for row in best if row not in worst], worst
 
 
-def _play(player: Trained, problems: dict[str, NamedProblem], row: Plain, limit: int) -> Shown:
+def _play(player: PolicyActor, problems: dict[str, NamedProblem], row: Plain, limit: int) -> Shown:
     """An episode that ends as most attempts did, if one comes within a few tries."""
     if row["name"] not in problems:
         raise AtlasError(f"the set no longer holds a problem called '{row['name']}'; evaluate again")
@@ -173,7 +173,7 @@ def task_svg(problem: Problem, current: Node | None = None) -> str:
 
 
 def legend(domains: Iterable[str]) -> str:
-    """What the small pictures mean, to be opened."""
+    """A legend of the small pictures, folded up at first."""
     items = [item for name in sorted(set(domains)) for item in surface_of(name).legend()]
     cells = "".join(
         f"<span>{canvas.svg(canvas.themed(picture), LEGEND, part_of_page=True)}{escape(words)}</span>"

@@ -27,7 +27,7 @@ from atlas.words import short
 MOST_POINTS: Final = 200
 """Curves of more points are averaged: nobody sees the difference, and pages stay small."""
 RESAMPLES_OF_A_CURVE: Final = 400
-"""How often the data is drawn again for each point of a curve over problems."""
+"""How often the data is resampled for each point of a curve over problems."""
 
 Value = Callable[[Plain], Any]
 """Takes a number out of a record; None where there is none."""
@@ -57,7 +57,7 @@ def at(*keys: str) -> Value:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a curve runs over."""
+    """The axis that a curve runs over."""
 
     key: str
     """In the records."""
@@ -77,7 +77,7 @@ def curve(group: Group, value: Value, axis: Axis = STEPS) -> Curve | None:
 
 
 def points(records: Sequence[Plain], value: Value, axis: Axis = STEPS) -> tuple[np.ndarray, np.ndarray] | None:
-    """Where the number is known, and the number there."""
+    """Positions at which the number is known, and the number there."""
     pairs: list[tuple[Any, Any]] = [(record.get(axis.key), value(record)) for record in records]
     known = [(float(at) / axis.unit, float(number)) for at, number in pairs if _is_number(at) and _is_number(number)]
     if not known:
@@ -108,7 +108,7 @@ def join(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> Curve | None:
 
 
 def interval_of_mean(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The interval of 95 % of the mean of `rows[runs, points]`, by runs drawn again."""
+    """The interval of 95 % of the mean of `rows[runs, points]`, by resampled runs."""
     draws = rows[np.random.default_rng(0).integers(len(rows), size=(RESAMPLES, len(rows)))].mean(1)
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
@@ -190,7 +190,7 @@ class Chart:
     """A figure that can be drawn."""
 
     name: str
-    """Of its file."""
+    """The name of its file."""
     title: str
     caption: str
     draw: Draw
@@ -587,7 +587,7 @@ def solvable(groups: Sequence[Group]) -> Iterator[Chart]:
 
 
 def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
-    """What has many parts, a chart for each group: kinds and numbers of edits, shares of sizes, solved by size."""
+    """Charts of many parts, one for each group: kinds and numbers of edits, shares of sizes, solved by size."""
     kinds = list(dict.fromkeys(name for group in groups for name in keys(group, "curriculum", "edit_kinds")))
     for group in groups:
         suffix = f"-{_file_name(group.name)}" if len(groups) > 1 else ""
@@ -614,7 +614,7 @@ def by_group(groups: Sequence[Group]) -> Iterator[Chart]:
 
 
 def teachers(groups: Sequence[Group]) -> Iterator[Chart]:
-    """What teachers have learnt themselves: how well predictions hold, which edits pay, what was heard."""
+    """Charts of what teachers have learnt themselves: how well predictions hold, which edits pay, what was heard."""
     if series := compared(groups, "teacher", "calibration_error"):
         words = "How far predicted solve rates are from what came of them: expected calibration error, over ten bins."
         yield Chart("calibration-error", "Calibration error", words, lines(series, "number", 0.0))

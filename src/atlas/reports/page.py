@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import jax
 import numpy as np
 
-from atlas.commands.outputs import require_file, require_folder
+from atlas.documents import require_file, require_folder
 from atlas.domains import domain_of
 from atlas.errors import AtlasError, printable
 from atlas.evaluation.sets import named_sets
@@ -92,7 +92,7 @@ def _facts(fact: Plain) -> str:
 
 
 def _lineage(fact: Plain) -> str:
-    """Where it came from; the edits are told when asked for."""
+    """Its origin; the edits are shown on demand."""
     if not fact["edits"]:
         return f"<p class='dim'>{escape(ancestry(fact))}</p>"
     edits = "".join(f"<li>{escape(str(edit))}</li>" for edit in fact["edits"])
@@ -106,7 +106,7 @@ def _lineage(fact: Plain) -> str:
 FAMILIES: Final = 3
 """Families on the page."""
 MOST_ANCESTORS: Final = 8
-"""Of one problem, the latest ones."""
+"""Most ancestors that are shown of one problem: the latest."""
 
 
 def families(groups: Sequence[Group]) -> tuple[str, list[str]]:
@@ -193,9 +193,9 @@ class Report:
             lambda: [reference_table(self.groups, self.sets)] if self.reference else [],
             lambda: [table for one in self.sets for table in results.tables(one)],
         ]
-        return [table for part in parts for table in self.attempt(part) or ()]
+        return [table for part in parts for table in self.try_part(part) or ()]
 
-    def attempt(self, make: Callable[[], Made]) -> Made | None:
+    def try_part(self, make: Callable[[], Made]) -> Made | None:
         """A part of the report; None, and a sentence about it, where the files of the runs hold what nobody foresaw."""
         try:
             return make()
@@ -206,7 +206,7 @@ class Report:
 
 
 def run_table(groups: Sequence[Group]) -> Table:
-    """What the runs are."""
+    """The runs: settings and state of each."""
     stratum = domain_of(groups[0].config.domain).strata[0]
     who, what = ("run", "settings", "teacher", "seed"), ("pairing", stratum, "tasks", "step limit", "environments")
     columns = (*who, *what, "env steps", "hours", "held out")
@@ -251,7 +251,7 @@ def page(report: Report, progress: Callable[[int, int], None] = lambda done, tot
     sections = []
     for number, (key, title, make) in enumerate(parts):
         progress(number, len(parts))
-        content = report.attempt(make)
+        content = report.try_part(make)
         sections.append((key, title, _missing(report.trouble) if content is None else content))
     return _document(report, sections)
 
@@ -266,14 +266,14 @@ def _document(report: Report, sections: Sequence[tuple[str, str, str]]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>ATLAS: {escape(names)}</title><style>{_asset('page.css')}</style></head><body>{shapes}\n"
         f'<header><h1>{escape(names)}</h1><p class="dim">ATLAS report on {count} run{"s" * (count != 1)}</p>'
-        f"{report.attempt(lambda: _headline(report)) or ''}</header>"
+        f"{report.try_part(lambda: _headline(report)) or ''}</header>"
         f'<nav><div>{links}<button type="button" hidden>dark / light</button></div></nav>\n<main>{body}</main>'
         f"<script>{_asset('page.js')}</script></body></html>\n"
     )
 
 
 def _headline(report: Report) -> str:
-    """What came of it, in a few large numbers: held-out problems before and after, and the mean on every set."""
+    """The results in a few large numbers: held-out problems before and after, and the mean on every set."""
     several = len(report.groups) > 1
     items = []
     for group in report.groups:
@@ -492,7 +492,7 @@ def _config(group: Group) -> str:
 def all_charts(report: Report) -> Iterator[Chart]:
     """Every figure once."""
     for charts in report.charts().values():
-        yield from report.attempt(charts) or ()
+        yield from report.try_part(charts) or ()
 
 
 def write_report(

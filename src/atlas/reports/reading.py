@@ -1,4 +1,4 @@
-"""What run folders hold, read without failing: a file that is missing or damaged costs its part of the report only."""
+"""Reading run folders without failing: a file that is missing or damaged costs its part of the report only."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 HAND: Final = "hand"
 PROBLEMS: Final = ("myopic", "patrol", "choice")
-"""Of the set `hand`, if no others are asked for: a door that must stay locked, keys that go unmentioned, and both."""
+"""Problems of the set `hand` by default: a door that must stay locked, keys that go unmentioned, and both."""
 LEVEL_EDITS: Final = (
     "unspoken-key",
     ("add_rooms", "remove_rooms", "add_object", "remove_object", "move_agent", "move_object", "replace_door",
@@ -63,7 +63,7 @@ class Scale:
     over_time: int
     """Attempts at each problem in evaluations over time."""
     minutes: float | None = None
-    """Of a run; the preset's own limit if None."""
+    """Time limit of a run; the preset's own if None."""
     steps: int | None = None
     """Env steps of a run, however long they take, instead of minutes."""
     policies: int | None = None
@@ -110,16 +110,16 @@ def config_at(scale: Scale, name: str) -> Config:
 
 @dataclass(frozen=True)
 class Material:
-    """What a figure is drawn from."""
+    """The data that a figure is drawn from."""
 
     groups: list[Group]
     """One for each of its experiments, in their order, under the names that the figure gives them."""
     problems: tuple[str, ...] = PROBLEMS
-    """Of the set `hand`, where single problems are shown."""
+    """Problems of the set `hand`, where single problems are shown."""
     scale: str = "quick"
 
     def of(self, name: str) -> Evaluated:
-        """What the groups reached on a set whose name begins so."""
+        """The results of the groups on a set whose name begins so."""
         return next(one for one in evaluated(self.groups) if one.name.startswith(name))
 
     def __getitem__(self, name: str) -> Group:
@@ -128,7 +128,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Drawing:
-    """What a figure came to."""
+    """The charts, tables and picture of a figure."""
 
     charts: list[Chart] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
@@ -147,7 +147,7 @@ class Figure:
     runs: dict[str, str] = field(default_factory=dict)
     """The name of a method in the figure -> the preset of the experiment."""
     sets: tuple[str, ...] = ()
-    """What its runs are evaluated on: a set, `over-time`, `cvar-sequential`, …"""
+    """The evaluations that its runs need: a set, `over-time`, `cvar-sequential`, …"""
 
 
 def named(*presets: str, **more: str) -> dict[str, str]:
@@ -594,7 +594,7 @@ def groups_of(jobs: dict[str, list[Job]]) -> list[Group]:
 
 
 def unfinished(jobs: Iterable[Job]) -> Iterator[str]:
-    """What is missing, each with the command that makes it."""
+    """The unfinished runs, each with the command that goes on with it."""
     words = {"new": "was not trained", "begun": "is half trained", "trained": "was not evaluated"}
     for job in jobs:
         if (status := job.status()) != "done":
@@ -602,7 +602,7 @@ def unfinished(jobs: Iterable[Job]) -> Iterator[str]:
 
 
 def describe(name: str, scale: Scale) -> dict[str, Any]:
-    """What a figure is, what it needs, how long it takes."""
+    """A description of a figure: what it shows, what it needs, how long it takes."""
     figure = find_figure(name)
     runs = len(set(figure.runs.values())) * scale.seeds
     configs = [config_at(scale, one) for one in dict.fromkeys(figure.runs.values())]

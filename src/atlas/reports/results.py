@@ -19,7 +19,7 @@ ALPHA_TICKS: Final = (1, 2, 5, 10, 20, 50, 100)
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What the runs of a group reached on a set."""
+    """The results of a group's runs on a set."""
 
     group: Group
     entries: list[tuple[Run, Plain]]
@@ -65,7 +65,7 @@ class Result:
         return found
 
     def cvar(self) -> tuple[np.ndarray, list[Estimate]] | None:
-        """The curve over alpha, in per cent; its band from runs drawn again, or as the evaluation had it."""
+        """The curve over alpha, in per cent; its band from resampled runs, or as the evaluation had it."""
         curves = [{point["alpha"]: point["value"] for point in entry.get("cvar") or ()} for _, entry in self.entries]
         alphas = sorted(set.intersection(*map(set, curves)))
         if not alphas:
@@ -201,7 +201,7 @@ def _endings(result: Result) -> list[int]:
 
 
 def _stalls(row: Plain) -> str | None:
-    """Where attempts stood when time was out, e.g. `u1 6, u0 2`; `rejected 3` beside it."""
+    """The task states in which attempts ran out of time, e.g. `u1 6, u0 2`; `rejected 3` beside it."""
     if "timed_out" not in row:
         return None
     places = [f"{state} {count}" for state, count in row.get("stalled", {}).items()]

@@ -54,7 +54,7 @@ class Table:
     """Rows under columns."""
 
     name: str
-    """Of its files."""
+    """The name of its files."""
     title: str
     columns: tuple[str, ...]
     rows: list[tuple[Cell, ...]] = field(repr=False)

@@ -1,1 +1,1 @@
-"""What touches disk: run folders, checkpoints, metrics, problem files."""
+"""Everything of a run on disk: run folders, checkpoints, metrics, problem files."""

@@ -36,10 +36,10 @@ from atlas.runs.store import (
     DEMONSTRATIONS,
     Arrays,
     problem_arrays,
+    problem_metadata,
     problems_of,
     read,
     read_header,
-    told,
     write,
 )
 from atlas.settings import dump
@@ -72,7 +72,7 @@ class Demos:
     lengths: Int32[np.ndarray, "demos"]
     """How many actions each plan has: the last of them completes the task."""
     names: tuple[str, ...]
-    """Of the problems, where they come from a set; empty if they were drawn."""
+    """Names of the problems, where they come from a set; empty if they were drawn."""
     tags: tuple[tuple[str, ...], ...]
     recipe: dict[str, Any]
     """How they were made, in plain values."""
@@ -120,7 +120,7 @@ def load_demos(path: Path | str, domain: str | None = None) -> Demos:
     actions = domain_of(settings_class(own)()).actions
     if plans.max() >= len(actions):
         raise AtlasError(f"{path}: action {plans.max()} in a plan; there are {len(actions)} in the domain {own}")
-    names, tags, _ = told(path, header)
+    names, tags, _ = problem_metadata(path, header)
     if len(names) not in (0, len(lengths)):
         raise AtlasError(f"{path}: {len(names)} names for {len(lengths)} demonstrations")
     recipe = header.get("recipe")
@@ -135,7 +135,7 @@ class Order:
     """Problems to demonstrate, in pieces."""
 
     words: str
-    """What the user calls them."""
+    """The source as the user gave it."""
     domain: str
     recipe: dict[str, Any]
     """Tells them, and how plans are looked for, from all others."""
@@ -206,7 +206,7 @@ def _drawn(words: str, config: Config, n: int | None, seed: int, common: dict[st
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What came of one piece: rows of its problems that have a plan, the plans, and a count of everything else."""
+    """The result of one piece: rows of its problems that have a plan, the plans, and a count of everything else."""
 
     rows: list[int]
     plans: list[tuple[int, ...]]
@@ -217,7 +217,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Made:
-    """What came of it all."""
+    """The result of making a data set."""
 
     path: Path
     demos: int
@@ -256,7 +256,7 @@ def make(asked: Order, path: Path, workers: int = 1, progress: "Progress" = lamb
 
 
 def parts_folder(path: Path) -> Path:
-    """Where pieces are kept until a file is whole."""
+    """The folder in which pieces are kept until the file is whole."""
     return path.with_name(f"{path.name}.parts")
 
 

@@ -56,7 +56,7 @@ class Pace:
 
 
 class Known:
-    """What is told of a run, row by row. A row keeps what was last known."""
+    """The status of a run, row by row. A row keeps what was last known."""
 
     def __init__(self, config: Config, before: SolveRates) -> None:
         self.config = config
@@ -133,13 +133,13 @@ def display(config: Config, title: str, before: SolveRates) -> Lines | Panel:
 
 
 def rows(config: Config) -> tuple[str, ...]:
-    """What is told beside steps and time, in this order."""
+    """The rows beside steps and time, in this order."""
     curriculum = ("buffer", "replayed") if config.plan.buffer else ("proposed",)
     return ("solved", "held out", *curriculum, "losses")
 
 
 def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
-    """What a record tells, by row."""
+    """The cells for a record, by row."""
     told: dict[str, str] = {}
     curriculum = record.get("curriculum", {})
     if record.get("solve_rate"):
@@ -163,7 +163,7 @@ def facts(config: Config, record: dict[str, Any]) -> dict[str, str]:
 
 def rates(held_out: SolveRates) -> str:
     """`50% (1 room 70%, 2 rooms 30%)`."""
-    told = held_out.told()
+    told = held_out.labelled()
     each = ", ".join(f"{words} {rate:.0%}" for words, rate in told.items())
     return f"{held_out.all:.0%} ({each})" if len(told) > 1 else f"{held_out.all:.0%}"
 

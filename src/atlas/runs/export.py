@@ -12,8 +12,8 @@ import numpy as np
 
 from atlas.domains import domain_of
 from atlas.runs import store
-from atlas.runs.checkpoints import Policy
 from atlas.runs.folder import called
+from atlas.runs.policy import Policy
 from atlas.settings import to_plain
 from atlas.student import encode
 

@@ -29,7 +29,7 @@ LOCK: Final = "lock"
 ZOO: Final = Path(__file__).parents[1] / "zoo"
 """The policies that come with ATLAS: small run folders inside the package, which may not be written to."""
 IN_ZOO: Final = "zoo:"
-"""What their names begin with."""
+"""The prefix of their names."""
 
 SNAPSHOTS: Final = {"snapshots": ".npz", "policies": ".npz", "gallery": ".png"}
 """The folders that snapshots write to, and the suffixes of their files: problems, parameters, pictures."""
@@ -41,7 +41,7 @@ class RunError(AtlasError):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run lives. Hold it with `create` or `reopen`; reading needs no lock."""
+    """The folder of a run. Hold it with `create` or `reopen`; reading needs no lock."""
 
     path: Path
 
@@ -75,7 +75,7 @@ class RunFolder:
         return self.path / "summary.json"
 
     def summary(self) -> dict[str, Any]:
-        """What came of the run, as it was written when it last stopped; empty if that cannot be read."""
+        """The result of the run, as it was written when it last stopped; empty if that cannot be read."""
         with suppress(OSError, ValueError):
             told = json.loads(self.summary_file.read_text())
             return told if isinstance(told, dict) else {}
@@ -88,7 +88,7 @@ class RunFolder:
 
     @property
     def sinks_file(self) -> Path:
-        """Where records go beside the metrics: remembered for `atlas resume`."""
+        """The file that lists other sinks of the metrics: remembered for `atlas resume`."""
         return self.path / "sinks.json"
 
     @property
@@ -152,7 +152,7 @@ class RunFolder:
     def note_given(self, config: Config, given: Mapping[str, Mapping[str, Any]]) -> None:
         """Write down what was passed by value, by kind and name."""
         content: dict[str, Any] = {
-            kind: {name: {"defined": plugins.told(value)} for name, value in some.items()}
+            kind: {name: {"defined": plugins.defined_at(value)} for name, value in some.items()}
             for kind, some in given.items()
         }
         for about in content.get("teachers", {}).values():
@@ -335,7 +335,7 @@ def is_in_zoo(given: Path | str) -> bool:
 
 
 def located(given: Path | str) -> Path:
-    """Where a run, a checkpoint or a policy lies: `zoo:NAME` inside the package, all else where the path says."""
+    """The path of a run, a checkpoint or a policy: `zoo:NAME` inside the package, all else where the path says."""
     if not is_in_zoo(given):
         return Path(given)
     name, known = str(given).removeprefix(IN_ZOO), zoo_names()
@@ -346,7 +346,7 @@ def located(given: Path | str) -> Path:
 
 
 def called(path: Path) -> str:
-    """What people call a run or something in it: `zoo:NAME`, or its path."""
+    """The name for people of a run or something in it: `zoo:NAME`, or its path."""
     inside = path.absolute()
     return f"{IN_ZOO}{inside.relative_to(ZOO).as_posix()}" if ZOO in inside.parents else str(path)
 
@@ -378,5 +378,5 @@ OWN: Final = {
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",
     "tensorboard": r"events\.out\..*", "wandb": r".*", "config.yaml": "",
 }  # fmt: skip
-"""What a run writes, and all that `--overwrite` removes: files, and for folders a pattern of the names in them. The
+"""Files of a run, and all that `--overwrite` removes: files, and for folders a pattern of the names in them. The
 config comes last: as long as it is there, the folder is a run."""

@@ -1,4 +1,4 @@
-"""What a run will take, told before it starts: how long, how much memory, how much disk.
+"""A forecast of a run before it starts: how long it takes, how much memory, how much disk.
 
 Disk follows from the shapes of what is kept. Speed and memory are those of the last run with the same work on this
 machine, if there was one; else memory is told from below, and nothing is said about speed. Nothing is guessed.
@@ -21,7 +21,7 @@ import jax
 from atlas.config import Config, RunConfig
 from atlas.fit import CALL_SECONDS
 from atlas.runs.hosts import cores
-from atlas.runs.marks import Marks
+from atlas.runs.retention import RetentionSchedule
 from atlas.runs.store import cache_folder, write_whole
 from atlas.settings import to_plain
 from atlas.training import Trainer
@@ -40,7 +40,7 @@ MOST_REMEMBERED: Final = 200
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is expected of a run; None is not known."""
+    """The expected cost of a run; None is not known."""
 
     seconds: float | None
     is_limit: bool
@@ -54,8 +54,8 @@ class Forecast:
     free: float
     """Bytes that are left on the disk."""
 
-    def told(self) -> str:
-        """One line."""
+    def summary(self) -> str:
+        """The forecast in one line."""
         time = "how long is not known before it has run for a minute"
         if self.seconds is not None:
             time = f"{clock(self.seconds)} of training, its limit" if self.is_limit else f"about {clock(self.seconds)}"
@@ -65,7 +65,7 @@ class Forecast:
 
 
 def forecast(config: Config, trainer: Trainer, folder: Path) -> Forecast:
-    """What a new run of these settings will take."""
+    """The expected cost of a new run with these settings."""
     known = _remembered().get(_key(config, trainer))
     run = config.run
     seconds = None if run.time_limit is None else 60 * run.time_limit
@@ -96,7 +96,7 @@ def disk(config: Config, state: int, policy: int, seconds: float | None) -> int:
         checkpoints = 2 + math.ceil(seconds / run.checkpoint_every)
     else:
         calls = checkpoints = iterations + 1
-    marks = Marks(run.total_steps, config.longest_iteration, run.policies, run.keep_at)
+    marks = RetentionSchedule(run.total_steps, config.longest_iteration, run.policies, run.keep_at)
     extra = len(run.keep_at)
     policies = min(run.policies, marks.count) + 2 + extra
     snapshots = min(run.snapshots, marks.count) + 2 + extra

@@ -88,7 +88,7 @@ def cores() -> int:
 
 
 def processor() -> str:
-    """What the processor is called."""
+    """The processor's name."""
     with suppress(OSError, TypeError):
         return re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())[1].strip()  # type: ignore[index]
     return platform.processor() or platform.machine()
@@ -114,8 +114,8 @@ class Team:
     number: int = 0
     size: int = 1
     client: Any = None
-    """Of JAX's coordinator."""
-    witness: Any = None
+    """The client of JAX's coordinator."""
+    reporter: Any = None
     """Says why if JAX aborts this process."""
     rounds: int = 0
     """How often values were gathered so far."""
@@ -154,7 +154,7 @@ class Team:
         self.client.key_value_set(f"atlas/{self.rounds + 1}/{self.number}", json.dumps(answer))
 
     def stops_too(self, why: str) -> str:
-        """What a user is told on the hosts that stop because another did."""
+        """The message for the user on the hosts that stop because another did."""
         return (
             f"{why}, so host {self.number} stops, too; `atlas resume` goes on from the last checkpoint, on as many "
             "hosts as there are"
@@ -180,7 +180,7 @@ def join(hosts: Hosts) -> Team:
     """Find the other processes, if there are any. Must come before anything is computed."""
     hosts.check()
     if hosts.several:
-        witness = Witness()  # before JAX is imported, which warns of processes that are started later
+        reporter = AbortReporter()  # before JAX is imported, which warns of processes that are started later
     if hosts.coordinator is not None and hosts.host_id == 0:
         _require_reachable(hosts.coordinator)
     import jax
@@ -209,14 +209,14 @@ def join(hosts: Hosts) -> Team:
         raise AtlasError(f"the hosts did not find each other: {first_line(error)}") from error
     from jax._src import distributed  # JAX has no public name for its key-value store
 
-    team = Team(jax.process_index(), jax.process_count(), distributed.global_state.client, witness)
+    team = Team(jax.process_index(), jax.process_count(), distributed.global_state.client, reporter)
     reason = "another host is gone, or some other process has connected to the coordinator in its place"
-    witness.told(f"atlas: {team.stops_too(reason)}")
+    reporter.set_message(f"atlas: {team.stops_too(reason)}")
     return team
 
 
-class Witness:
-    """A small process that says a sentence if this one is aborted.
+class AbortReporter:
+    """A small process that prints a message if this one is aborted.
 
     JAX ends a process that has lost another with SIGABRT, from a thread of its own: no Python runs in between, and the
     callback that JAX has for this cannot be called from Python (`std::bad_cast`). But Python's fault handler writes
@@ -237,7 +237,8 @@ if b": Aborted" in fault:
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
 
-    def told(self, sentence: str) -> None:
+    def set_message(self, sentence: str) -> None:
+        """Set what is printed."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{sentence}\n".encode())
         self.process.stdin.flush()

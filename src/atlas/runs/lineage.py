@@ -1,4 +1,4 @@
-"""The family of the problems that a teacher remembers: every one in its buffer, and their ancestors that have left it.
+"""The lineage of the problems in a teacher's buffer: all of them, and their ancestors that have left it.
 
 `lineage.npz` holds the problems with what is known of each: the edits that made it, its score at birth and now. The
 buffer is looked at after each call of the compiled step, so a problem that came and went within one call is known by
@@ -25,8 +25,8 @@ from atlas.ued.buffer import Buffer
 Fact = dict[str, Any]
 
 
-class Family:
-    """Follows the buffer of a run that is being trained."""
+class LineageTracker:
+    """Tracks the lineage of the problems in the buffer of a run that is being trained."""
 
     def __init__(
         self, folder: RunFolder, config: Config, tell_edits: Callable[[Lineage], list[str]], iteration: int
@@ -44,8 +44,8 @@ class Family:
                     self.facts[fact["number"]] = fact
                     self.problems[fact["number"]] = jax.tree.map(lambda leaf, row=row: leaf[row], rows)
 
-    def look(self, memory: Buffer, iteration: int) -> None:
-        """Take in who has come, and let go of who has left without descendants."""
+    def update(self, memory: Buffer, iteration: int) -> None:
+        """Add problems that entered the buffer; drop those that left it and have no descendants in it."""
         known, problems, lineages = jax.tree.map(np.asarray, (memory.records, memory.problems, memory.lineage))
         filled = np.flatnonzero(known.filled).tolist()
         numbers = lineages.number[filled].tolist()
@@ -78,7 +78,7 @@ class Family:
 
     def save(self, memory: Buffer, iteration: int) -> None:
         """Write all of them as they are now, whole or not at all. Who has left keeps the numbers it had last."""
-        self.look(memory, iteration)
+        self.update(memory, iteration)
         if not self.facts:
             return
         known, slots = jax.device_get(memory.records), np.flatnonzero(np.asarray(memory.records.filled))
@@ -170,7 +170,7 @@ def number_of(tree: Tree, text: str) -> int:
 
 
 def origin(tree: Tree, fact: Fact) -> str:
-    """Where a problem came from, in a few words."""
+    """The origin of a problem, in a few words."""
     if fact["parent"] < 0:
         return "sampled"
     lost = "" if fact["parent"] in tree.facts else ", which is no longer known"

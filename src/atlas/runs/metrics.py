@@ -15,7 +15,7 @@ from atlas.runs.store import write_whole
 
 Record = dict[str, Any]
 MOST_BYTES: Final = 1 << 32
-"""Of a metrics file."""
+"""Most bytes of a metrics file."""
 
 
 @runtime_checkable
@@ -83,7 +83,7 @@ class WeightsAndBiases:
 
 @dataclass(frozen=True)
 class Sinks:
-    """Where records of a run go beside its own file; kept in its folder, so that `atlas resume` goes on with them."""
+    """Sinks of a run's records beside its own file; kept in its folder, so that `atlas resume` goes on with them."""
 
     tensorboard: bool = False
     wandb: str | None = None
@@ -100,7 +100,7 @@ class Sinks:
 
     @classmethod
     def read(cls, path: Path) -> "Sinks":
-        """Those of a run; none if its file is missing or spoilt."""
+        """The sinks of a run; none if its file is missing or damaged."""
         try:
             return cls(**json.loads(path.read_text()))
         except (OSError, ValueError, TypeError):

@@ -51,7 +51,7 @@ class _Ours:
 
     document: Document
     file_name: str
-    """What it is called if it does not say."""
+    """Its name where the file gives none."""
 
     @property
     def name(self) -> str:
@@ -124,7 +124,7 @@ def _existing(path: Path | str) -> Path:
 
 
 def _readers(path: Path, notes: list[str], prefix: str = "") -> Iterator[Reader]:
-    """What a path consists of. Notes on tasks of other people's files are collected, not told one by one."""
+    """The files of a path. Notes on tasks of other people's files are collected, not told one by one."""
     if not path.is_dir():
         yield partial(_in_file, path, prefix + path.stem, notes)
     elif theirs := foreign("is_folder", path):
@@ -358,7 +358,7 @@ def _line(key: str, value: Any) -> str:
 
 
 def locate(words: Path | str) -> tuple[Path, str | None]:
-    """Where a problem or set lies, and the name of the problem that is meant, if one is named.
+    """The path of a problem or set, and the name of the problem that is meant, if one is named.
 
     Any path; `SET` or `SET:NAME`, with a path or the name of a set (`hand`); or the name of a hand-designed problem.
     """

@@ -22,23 +22,15 @@ from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.statistics import SolveRates
-from atlas.fit import Hook, Moment, NotANumber, Pulse, Visit, compile_step, fit, is_over
-from atlas.runs.checkpoints import (
-    RATE,
-    CheckpointError,
-    Checkpoints,
-    OtherConfigError,
-    fitted_parameters,
-    load_policy,
-    require_same_network,
-    save_parameters,
-)
+from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
+from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
 from atlas.runs.display import display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
-from atlas.runs.lineage import Family
-from atlas.runs.marks import Marks
+from atlas.runs.lineage import LineageTracker
 from atlas.runs.metrics import JsonLines, Sink, Sinks, read
+from atlas.runs.policy import fitted_parameters, load_policy, require_same_network, save_parameters
+from atlas.runs.retention import RetentionSchedule
 from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
@@ -63,7 +55,7 @@ class Result:
     stopped: bool
     """It was asked to stop before its end."""
     before: SolveRates
-    """Of the untrained student, on held-out problems."""
+    """Solve rates of the untrained student, on held-out problems."""
     after: SolveRates
 
     def plain(self) -> dict[str, Any]:
@@ -73,7 +65,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run goes on."""
+    """The point from which a run is resumed."""
 
     iteration: int | None = None
     """At this checkpoint instead of the last one."""
@@ -113,7 +105,7 @@ def train(
                 told = f"host {number} has other settings than host 0: {other.strip()} (not {first.strip()})"
                 raise AtlasError(told)
     if not team.is_leader:
-        follow(config, layout, team)
+        train_as_worker(config, layout, team)
         return None
     sinks = Sinks().with_more(tensorboard, wandb)
     policy = None if init is None else load_policy(init)
@@ -130,7 +122,7 @@ def train(
             print(f"{title}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
         if given:
             folder.note_given(config, given)
-        return go(folder, config, sinks, quiet, layout, team, callbacks=callbacks)
+        return train_as_leader(folder, config, sinks, quiet, layout, team, callbacks=callbacks)
     finally:
         lock.release()
 
@@ -153,7 +145,7 @@ def resume(
     if not team.is_leader:
         layout, plain = _layout(devices), team.all_gather(None)[0]
         if plain is not None:
-            follow(from_plain(Config, plain), layout, team)
+            train_as_worker(from_plain(Config, plain), layout, team)
         return None
     folder, lock = reopen(path)
     try:
@@ -168,13 +160,13 @@ def resume(
             return done
         sinks = Sinks.read(folder.sinks_file).with_more(tensorboard, wandb)
         team.all_gather(to_plain(config))
-        return go(folder, config, sinks, quiet, layout, team, start, callbacks)
+        return train_as_leader(folder, config, sinks, quiet, layout, team, start, callbacks)
     finally:
         lock.release()
 
 
 FIXED: Final = ("run.seed", "run.num_envs", "run.rollout", "teacher.num_eval")
-"""What a run cannot change as it goes on: what it drew, and how its env steps are counted."""
+"""Settings that a run cannot change when it is resumed: what it drew, and how its env steps are counted."""
 
 
 def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None:
@@ -230,7 +222,7 @@ def _how_to_go_on(path: Path, config: Config, done: Result) -> str:
     return f"`{command('resume', path, *more)}` trains on, to twice its length"
 
 
-def go(
+def train_as_leader(
     folder: RunFolder,
     config: Config,
     sinks: Sinks = Sinks(),  # noqa: B008 - frozen
@@ -240,8 +232,8 @@ def go(
     start: Start = Start(),  # noqa: B008 - frozen
     callbacks: Sequence[Callback] = (),
 ) -> Result:
-    """Train in a folder, from its last good checkpoint if there is one, or from the one that `start` names. Other hosts
-    `follow`."""
+    """Train on host 0, which has the folder: from its last good checkpoint if there is one, or from the one that
+    `start` names. Other hosts call `train_as_worker`."""
     team = team or Team()
     remember_compiled()
     made = parts(config, layout)
@@ -257,7 +249,7 @@ def go(
             if not quiet:
                 from atlas.runs.forecast import forecast
 
-                print(forecast(config, trainer, folder.path).told(), flush=True)
+                print(forecast(config, trainer, folder.path).summary(), flush=True)
             trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
         exam = Exam(made, obtain(folder.held_out_file, config))
@@ -279,29 +271,31 @@ def go(
         writers += sinks.open(folder.sinks_file, folder.path, to_plain(config), steps)
         for writer in writers:
             closing.callback(writer.close)
-        policies = Policies(folder, marks_of(config, config.run.policies))
+        policies = Policies(folder, retention_of(config, config.run.policies))
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
         snapshots: list[Snapshots] = []
         began: list[tuple[int, float]] = []
         looking = observer(made, trainer)
-        family = Family(folder, config, looking.tell_edits, iteration) if trainer.plan.buffer is not None else None
-        visit = None
+        lineage = None
+        if trainer.plan.buffer is not None:
+            lineage = LineageTracker(folder, config, looking.tell_edits, iteration)
+        update = None
         if trainer.plan.prove is not None:
-            from atlas.runs.prover import Prover  # few runs ask a prover
+            from atlas.runs.background_prover import Prover  # few runs ask a prover
 
             prover = Prover(config, trainer.teacher.memory, layout)
             closing.callback(prover.close)
-            visit = Visit(trainer.plan.prove, prover)
+            update = StateUpdate(trainer.plan.prove, prover)
 
-        def follow_family(moment: Moment) -> None:
-            """Who is in the buffer? Asked where that is cheap, else only with each checkpoint."""
+        def follow_lineage(moment: Moment) -> None:
+            """Update the lineage after each call where that is cheap, else only with each checkpoint."""
             memory = trainer.teacher.memory(moment.state.teacher)
-            if family and memory is not None and layout.mesh is None and jax.default_backend() == "cpu":
-                family.look(memory, moment.iteration)
+            if lineage and memory is not None and layout.mesh is None and jax.default_backend() == "cpu":
+                lineage.update(memory, moment.iteration)
 
-        def look_on(moment: Moment, due: Due) -> None:
-            """How does the student do on held-out problems, and what does the teacher replay?"""
+        def evaluate_and_snapshot(moment: Moment, due: Due) -> None:
+            """Do what is due: evaluate on held-out problems, keep a snapshot of the curriculum, keep the policy."""
             started = time.monotonic()
             if due.exam:
                 result.after = exam.rates(moment.state.policy, moment.iteration)
@@ -309,7 +303,7 @@ def go(
             examined = time.monotonic()
             if due.exam or due.snapshot:
                 if not snapshots:  # compiled when first needed
-                    marks = marks_of(config, config.run.snapshots)
+                    marks = retention_of(config, config.run.snapshots)
                     snapshots.append(Snapshots(folder, config, looking, marks))
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
@@ -329,8 +323,8 @@ def go(
             rate = {RATE: result.after.all} if "held_out" in moment.record else {}
             about = _about(moment.seconds, moment.steps, result.before) | rate
             memory = trainer.teacher.memory(moment.state.teacher)
-            if family and memory is not None:
-                family.save(memory, moment.iteration)
+            if lineage and memory is not None:
+                lineage.save(memory, moment.iteration)
             checkpoints.save(moment.iteration, moment.state, about)
 
         shown: list[Hook] = []
@@ -343,10 +337,10 @@ def go(
         def call_back(moment: Moment) -> None:
             wishes.extend(True for callback in callbacks if callback(moment))
 
-        looks, saves = _timetable(config, layout, team, seconds, result.steps, look_on, save)
+        looks, saves = _scheduled_hooks(config, layout, team, seconds, result.steps, evaluate_and_snapshot, save)
         try:
-            hooks = [looks, follow_family, note, *shown, saves, *([call_back] if callbacks else [])]
-            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes), visit)
+            hooks = [looks, follow_lineage, note, *shown, saves, *([call_back] if callbacks else [])]
+            _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes), update)
         except NotANumber as error:
             rate = config.student.ppo.learning_rate / 2
             last = max(checkpoints.steps(), default=0)
@@ -378,7 +372,7 @@ def _change(folder: RunFolder, config: Config, start: Start, iteration: int = 0)
 
 
 def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, start: Start, layout: Layout) -> None:
-    """Where a run goes on, before anything that takes long."""
+    """Print where a run is resumed, before anything that takes long."""
     if not checkpoints.steps():
         return
     with suppress(CheckpointError, KeyError):
@@ -393,8 +387,8 @@ def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, star
         print(f"{folder.path} goes on at {words}, {gone}{where}; compiling takes a while", flush=True)
 
 
-def follow(config: Config, layout: Layout, team: Team) -> None:
-    """Take part in a run that host 0 keeps: compute what it computes, and be there when it gathers the state."""
+def train_as_worker(config: Config, layout: Layout, team: Team) -> None:
+    """Train on a host other than 0: compute what host 0 computes, and take part when it gathers the state."""
     remember_compiled()
     trainer = build(config, layout)
     begun = team.all_gather(None)[0]
@@ -406,7 +400,7 @@ def follow(config: Config, layout: Layout, team: Team) -> None:
         if begun["init"]:
             state = trainer.place(_broadcast(None, trainer.shapes, team))
     steps = config.env_steps(int(state.iterations), int(state.trained))
-    hooks = _timetable(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
+    hooks = _scheduled_hooks(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
 
@@ -489,26 +483,26 @@ def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> Trai
 
 
 class Due(NamedTuple):
-    """What is to be done at a moment."""
+    """What is due at a moment."""
 
     exam: bool
     policy: bool
     snapshot: bool
 
 
-def marks_of(config: Config, most: int) -> Marks:
-    """The env steps at which a run keeps things, at most so many of them."""
+def retention_of(config: Config, most: int) -> RetentionSchedule:
+    """The retention schedule of a run that keeps at most so many things."""
     run = config.run
-    return Marks(run.total_steps, config.longest_iteration, most, run.keep_at)
+    return RetentionSchedule(run.total_steps, config.longest_iteration, most, run.keep_at)
 
 
-def _timetable(
+def _scheduled_hooks(
     config: Config,
     layout: Layout,
     team: Team,
     seconds: float,
     steps: int,
-    look_on: Callable[[Moment, Due], None],
+    evaluate_and_snapshot: Callable[[Moment, Due], None],
     save: Hook,
 ) -> tuple[Hook, Hook]:
     """Both hooks, called when something is due and at the end, with the whole state gathered on one device.
@@ -528,7 +522,7 @@ def _timetable(
         return is_due
 
     def by_steps(most: int) -> Callable[[Moment], bool]:
-        marks = marks_of(config, most)
+        marks = retention_of(config, most)
         mark = marks.after(steps)
 
         def is_due(moment: Moment) -> bool:
@@ -546,16 +540,16 @@ def _timetable(
     exams, saves = by_clock(config.run.snapshot_every), by_clock(config.run.checkpoint_every)
     policies, snapshots = by_steps(config.run.policies), by_steps(config.run.snapshots)
 
-    def perhaps_look(moment: Moment) -> None:
+    def maybe_evaluate(moment: Moment) -> None:
         due = Due(exams(moment), policies(moment), snapshots(moment))
         if any(due):
-            look_on(gathered(moment), due)
+            evaluate_and_snapshot(gathered(moment), due)
 
-    def perhaps_save(moment: Moment) -> None:
+    def maybe_save(moment: Moment) -> None:
         if saves(moment):
             save(gathered(moment))
 
-    return perhaps_look, perhaps_save
+    return maybe_evaluate, maybe_save
 
 
 def _fit(
@@ -566,13 +560,13 @@ def _fit(
     hooks: list[Hook],
     team: Team,
     wished: Callable[[], bool] = lambda: False,
-    visit: Visit | None = None,
+    update: StateUpdate | None = None,
 ) -> None:
-    """Train together: host 0's clock and pace count for all, and all stop if one has to."""
+    """Train together: host 0's clock and iterations per call count for all, and all stop if one has to."""
 
-    def agree(mine: Pulse) -> Pulse:
-        pulses = [Pulse(*pulse) for pulse in team.all_gather(mine)]
-        return pulses[0]._replace(stop=any(pulse.stop for pulse in pulses))
+    def agree(mine: SyncedStatus) -> SyncedStatus:
+        statuses = [SyncedStatus(*status) for status in team.all_gather(mine)]
+        return statuses[0]._replace(stop=any(status.stop for status in statuses))
 
     def together(moment: Moment) -> None:
         team.barrier()  # devices wait for each other half a minute at most, and hooks may take longer
@@ -582,14 +576,14 @@ def _fit(
         started = time.monotonic()
         state = compile_step(trainer, state)  # a signal ends it at once: nothing is lost yet
         seconds += 0.0 if iterations else time.monotonic() - started  # charged once, to the first stretch
-    marks = [marks_of(config, most) for most in (config.run.policies, config.run.snapshots)]
+    marks = [retention_of(config, most) for most in (config.run.policies, config.run.snapshots)]
 
     def next_mark(steps: int) -> int:
         return min(one.after(steps) for one in marks)
 
     with stop_on_signals() as stop:
         asked = lambda: stop() or wished()  # noqa: E731
-        fit(trainer, config, state, [*hooks, together], asked, seconds, agree, next_mark, visit)
+        fit(trainer, config, state, [*hooks, together], asked, seconds, agree, next_mark, update)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Where commands print tables and sentences for people. This module loads without JAX."""
+"""Standard output for people: tables that fit the terminal, and sentences. This module loads without JAX."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
-"""What a run keeps on its way: the parameters alone, and snapshots of the curriculum (example problems, a picture).
+"""Kept during training: the parameters alone, and snapshots of the curriculum (example problems, a picture).
 
-All of it is kept at env steps that `Marks` decide on, so it is bounded in number and spread over the run.
+All of it is kept at env steps that `RetentionSchedule` decides on, so it is bounded in number and spread over the run.
 """
 
 import io
@@ -12,9 +12,9 @@ import numpy as np
 
 from atlas.config import Config
 from atlas.fit import Moment
-from atlas.runs.checkpoints import save_parameters
 from atlas.runs.folder import RunFolder
-from atlas.runs.marks import Marks
+from atlas.runs.policy import save_parameters
+from atlas.runs.retention import RetentionSchedule
 from atlas.runs.store import read_header, save_bulk, write_whole
 from atlas.settings import to_plain
 from atlas.student.network import Params
@@ -29,8 +29,8 @@ CARDS: Final = 12
 class Policies:
     """Keeps the parameters alone, at env steps."""
 
-    def __init__(self, folder: RunFolder, marks: Marks) -> None:
-        self.folder, self.kept = folder, Kept(folder, ("policies",), marks)
+    def __init__(self, folder: RunFolder, marks: RetentionSchedule) -> None:
+        self.folder, self.kept = folder, RetainedFiles(folder, ("policies",), marks)
 
     def keep(self, params: Params, iteration: int, steps: int, seconds: float) -> None:
         about = {"iteration": iteration, "steps": steps, "seconds": round(seconds, 3)}
@@ -38,10 +38,10 @@ class Policies:
         self.kept.add(iteration, steps)
 
 
-class Kept:
-    """The files of some kinds that a run has kept, and when; those that no longer count are removed."""
+class RetainedFiles:
+    """The files of some kinds that a run has kept, with their env steps; removes those that the schedule drops."""
 
-    def __init__(self, folder: RunFolder, kinds: tuple[str, ...], marks: Marks) -> None:
+    def __init__(self, folder: RunFolder, kinds: tuple[str, ...], marks: RetentionSchedule) -> None:
         self.folder, self.kinds, self.marks = folder, kinds, marks
         self.steps: dict[int, int] = {}
         for iteration in folder.iterations(kinds[0]):
@@ -52,7 +52,7 @@ class Kept:
 
     def add(self, iteration: int, steps: int) -> None:
         self.steps[iteration] = steps
-        stay = self.marks.stay(self.steps.values())
+        stay = self.marks.retained(self.steps.values())
         for old in [old for old, at in self.steps.items() if at not in stay]:
             del self.steps[old]
             for kind in self.kinds:
@@ -62,9 +62,9 @@ class Kept:
 class Snapshots:
     """Looks at the curriculum, and writes snapshots of it into a run's folder."""
 
-    def __init__(self, folder: RunFolder, config: Config, observer: Observer, marks: Marks) -> None:
+    def __init__(self, folder: RunFolder, config: Config, observer: Observer, marks: RetentionSchedule) -> None:
         self.folder, self.config, self.observer = folder, config, observer
-        self.kept = Kept(folder, ("snapshots", "gallery"), marks)
+        self.kept = RetainedFiles(folder, ("snapshots", "gallery"), marks)
         self.complaint = ""
 
     def take(self, moment: Moment, keep: bool) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def spread(count: int, wanted: int) -> np.ndarray:
 
 
 def tell(some: Curriculum, observer: Observer) -> list[dict[str, Any]]:
-    """What is known of each example, as plain values."""
+    """The facts about each example, as plain values."""
     lineages = [jax.tree.map(lambda x, i=i: x[i], some.lineage) for i in range(len(some))]
     return [
         {

@@ -1,4 +1,4 @@
-"""Arrays by name with a JSON header in one file (npz): written whole or not at all, checked against its hash when read.
+"""Arrays by name with a JSON header in one file (npz): atomic writes, checked against the hash when read.
 
 Policies, sets of problems, held-out problems and snapshots are files of this kind. Nothing in them is ever executed.
 This module loads without JAX.
@@ -28,7 +28,7 @@ Words = tuple[str, ...]
 
 
 def write_whole(path: Path | str, content: bytes | str) -> None:
-    """Write a file under a temporary name, then rename it: readers never see half of it, even after a power cut."""
+    """Atomic write: under a temporary name, then renamed; readers never see half of a file, even after a power cut."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     data = content.encode() if isinstance(content, str) else content
@@ -282,7 +282,7 @@ def load_bulk(path: Path | str) -> Bulk:
     import jax
 
     header, arrays = read(path, PROBLEMS)
-    names, tags, notes = told(path, header)
+    names, tags, notes = problem_metadata(path, header)
     if not names:
         raise AtlasError(f"{path}: holds no problems")
     problems = problems_of(path, header, arrays, len(names))
@@ -297,7 +297,7 @@ def load_bulk(path: Path | str) -> Bulk:
     )
 
 
-def told(path: Path | str, header: dict[str, Any]) -> tuple[Words, tuple[Words, ...], Words]:
+def problem_metadata(path: Path | str, header: dict[str, Any]) -> tuple[Words, tuple[Words, ...], Words]:
     """The names, tags and notes that a header has for problems, checked; notes may be left out."""
     from atlas.types import About
 

@@ -1,4 +1,4 @@
-"""Sweeps: many runs from one file, a grid of presets, seeds and settings, or a search with Optuna. No JAX here.
+"""Sweeps: many runs from one file, here or with SLURM: a grid of presets, seeds, settings, or an Optuna search. No JAX.
 
     about: what it is for
     runs:
@@ -39,7 +39,7 @@ from atlas.settings import dump, flat, from_plain, show, to_plain
 
 LOGS: Final = "logs"
 MOST_RUNS: Final = 5_000
-"""Of one entry."""
+"""Most runs of one entry."""
 WAIT: Final = 0.2
 """Seconds between looks at the runs that are going on."""
 
@@ -55,7 +55,7 @@ class Planned:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """The name of its folder."""
         return f"{self.experiment}-seed-{self.seed}".replace(" ", "-").replace("=", "-").replace("/", "-")
 
 
@@ -179,23 +179,23 @@ class Evaluation:
     problems: str
     """A set, by name or path."""
     over_time: bool = False
-    """Of every policy that the run has kept."""
+    """Whether every policy that the run has kept is evaluated, not the last alone."""
     attempts: int | None = None
     """At each problem; as many as `atlas eval` finds right if None."""
 
     @property
     def name(self) -> str:
-        """Of the set."""
+        """The name of the set."""
         return Path(self.problems).resolve().stem
 
     def arguments(self, folder: Path) -> list[str]:
-        """Of the command that makes it."""
+        """The arguments of `atlas` that run this evaluation."""
         over_time = ["--over-time"] if self.over_time else []
         attempts = [] if self.attempts is None else ["--attempts", str(self.attempts)]
         return ["eval", str(folder), "--problems", self.problems, *over_time, *attempts]
 
     def read(self, folder: Path, iteration: int) -> dict[str, Any] | None:
-        """What it says of the run's last policy, which is of this iteration; None if it was not made, or of another."""
+        """Its result for the run's last policy, that of this iteration; None if there is none."""
         file = folder / "evaluations" / f"{self.name}{'-over-time' if self.over_time else ''}.json"
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
             told = json.loads(file.read_text())
@@ -219,7 +219,7 @@ class Job:
         return self.folder.parent / LOGS / f"{self.folder.name}.log"
 
     def summary(self) -> dict[str, Any] | None:
-        """What came of it; None unless it is done."""
+        """The summary of the run; None unless training is done."""
         told = RunFolder(self.folder).summary()
         return None if told.get("stopped", True) else told
 
@@ -239,7 +239,7 @@ class Job:
 
     @property
     def judge(self) -> str:
-        """What its rate is of, in words."""
+        """The problems that its rate is measured on, in words."""
         return self.evaluations[0].name if self.evaluations else "held-out problems"
 
     def status(self) -> Literal["done", "trained", "begun", "new"]:
@@ -252,7 +252,7 @@ class Job:
         return "begun" if kept.is_run() else "new"
 
     def command(self) -> list[str]:
-        """What starts it, goes on with it, or evaluates it."""
+        """The command that starts, resumes or evaluates it."""
         start = [sys.executable, "-m", "atlas"]
         status = self.status()
         if status == "trained":

@@ -26,8 +26,8 @@ from atlas.evaluation.sets import first_set, named_sets
 from atlas.evaluation.statistics import STATISTICS
 from atlas.runs import folder as places
 from atlas.runs import metrics, store
-from atlas.runs.checkpoints import Policy, load_parameters, load_policy
 from atlas.runs.folder import IN_ZOO, RunFolder, find, in_use, located
+from atlas.runs.policy import Policy, load_parameters, load_policy
 from atlas.runs.snapshots import spread
 from atlas.runs.store import to_arrays, write_whole
 from atlas.settings import dump
@@ -43,9 +43,9 @@ CHOSEN_ON: Final = "validation"
 MOST_PROBLEMS: Final = 1000
 """Evaluations on larger sets are told in the card alone: problem by problem they would take megabytes."""
 MOST_RECORDS: Final = 60
-"""Of the metrics."""
+"""Most records of the metrics that are kept."""
 POINTS: Final = 12
-"""Of the held-out curve on the card."""
+"""Points of the held-out curve on the card."""
 ALPHAS: Final = (1, 5, 10, 20, 50)
 
 
@@ -56,21 +56,21 @@ class Card:
     title: str
     track: Track
     preset: str
-    """The preset it was trained with; empty if its settings are nobody's."""
+    """The preset it was trained with; empty if its settings are not those of a preset."""
     changes: list[str]
     """The settings that differ from the preset's."""
     levels: str
-    """What it was trained on, in words: `1, 2 rooms`."""
+    """The levels it was trained on, in words: `1, 2 rooms`."""
     seed: int
     minutes: float
-    """Of training, compilation included."""
+    """Minutes of training, compilation included."""
     machine: str
     played: int
-    """Env steps in all."""
+    """Env steps played in training."""
     trained: int
-    """Those of them that it learnt from."""
+    """Env steps that went into updates."""
     shown: int
-    """Env steps that an expert showed it."""
+    """Env steps of demonstrations that it learnt from."""
     init: str
     """The policy whose weights it began with, if any."""
     parameters: int
@@ -79,7 +79,7 @@ class Card:
     sets: dict[str, Plain]
     """By the name of the set: mean, median and IQM with intervals, CVaR by alpha, rates by tag."""
     held_out: list[Plain]
-    """Its way: minutes, env steps and the share of its held-out problems that it solved."""
+    """Its learning curve: minutes, env steps and the share of held-out problems that it solved."""
 
 
 def read_card(name: str) -> Card:
@@ -247,7 +247,7 @@ def _half(array: np.ndarray) -> np.ndarray:
 
 
 def _init(source: RunFolder) -> str:
-    """What a run began with; a path on somebody's machine is of no use to others."""
+    """The policy whose weights a run began with; a path on somebody's machine is of no use to others."""
     if not source.init_file.exists():
         return ""
     begun = str(load_parameters(source.init_file)[1].get("from", ""))
@@ -255,7 +255,7 @@ def _init(source: RunFolder) -> str:
 
 
 def _told(run: Path, stem: str, content: Plain) -> Plain:
-    """What the card says of an evaluation."""
+    """The entry of the card for an evaluation."""
     try:
         about, together = content["set"], content["together"]
         tags = together["by_tag"].items()

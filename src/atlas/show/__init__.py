@@ -1,1 +1,1 @@
-"""What people look at: pictures, films, one problem, one episode."""
+"""Views for people: pictures, films, one problem, one episode."""

@@ -23,20 +23,20 @@ COLOURS: Final = {
     "red": "#e53935", "green": "#43b448", "blue": "#3c78f5",
     "purple": "#a555d7", "yellow": "#fad232", "gray": "#9699a0",
 }  # fmt: skip
-"""Of objects: clear of each other on a dark floor and on gray walls."""
+"""Colours of objects: clear of each other on a dark floor and on gray walls."""
 PAGE, PALE, GROOVE, EDGE, SOFT, LINE, INK = (
     "#ffffff", "#f8f9fa", "#eceff3", "#ced4da", "#868e96", "#495057", "#212529",
 )  # fmt: skip
 """From the page to the text on it."""
 GOOD, FAIR, BAD, LIT, BAR, CHOSEN = "#2f9e44", "#f08c00", "#e03131", "#fff3bf", "#a5b9d7", "#226ee6"
-"""What they mean: accepted, in between, rejected, where the task stands; probabilities, and the one that was chosen."""
+"""Meanings: accepted, in between, rejected, where the task stands; probabilities, and the one that was chosen."""
 
 
 THEME: Final = {
     PAGE: "var(--card)", PALE: "var(--ground)", GROOVE: "var(--line)", EDGE: "var(--line)",
     SOFT: "var(--dim)", LINE: "var(--dim)", INK: "var(--ink)", LIT: "var(--lit)",
 }  # fmt: skip
-"""What they are called on a page, which has its own for light and for dark readers."""
+"""Names of the colours on a page, which has its own for light and for dark readers."""
 
 
 def mixed(ink: str, ground: str, share: float) -> str:
@@ -54,9 +54,9 @@ class _Painted:
     """`#rrggbb`; nothing is painted where it is empty."""
     stroke: str = ""
     width: float = 1.5
-    """Of the stroke."""
+    """Width of the stroke."""
     opacity: float = 1.0
-    """Of the fill. Pointers reach through what is not opaque."""
+    """Opacity of the fill. Pointers reach through what is not opaque."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Rectangle(_Painted):
     corner: Point
     size: Point
     radius: float = 0.0
-    """Of its corners."""
+    """Radius of its corners."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Group:
     scale: float = 1.0
     title: str = ""
     key: str = ""
-    """What scripts of a page call it."""
+    """Its name for scripts of a page."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ _WIDTHS: Final = {
     }.items()
     for letter in letters
 }  # fmt: skip
-"""Of the typeface that comes with Pillow, by size; letters that are not listed are 0.6 wide."""
+"""Widths of letters in the typeface that comes with Pillow, by size; letters that are not listed are 0.6 wide."""
 
 
 def text_width(words: str, size: float) -> float:

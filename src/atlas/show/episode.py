@@ -39,9 +39,9 @@ class Record:
     task_state: str | None
     """As in `u2`, `uA` (accepted), `uR` (rejected); `m1:u2` inside a machine that was called. None without a task."""
     outcome: int
-    """Of the task: RUNNING, ACCEPTED or REJECTED."""
+    """Outcome of the task: RUNNING, ACCEPTED or REJECTED."""
     reward: float
-    """What the last action earned."""
+    """Reward of the last action."""
     done: bool
     """Whether the last action ended the episode."""
 
@@ -101,10 +101,10 @@ class Episode:
         self.record = self._tell(reward=0.0, done=False)
 
     def _arrive(self, state: WorldState) -> None:
-        """Whatever is asked about a state is looked up on the host, where nothing needs to be compiled."""
+        """Take a new state, and copy to the host what may be asked about it: nothing else needs to be compiled."""
         self._state = state
         self.view, self._label, self._level = jax.device_get(self._look(state.domain))
-        """What the agent sees, as cells; and what holds, and the world as it stands."""
+        """The agent's view, as cells; the label; and the world's state as a level."""
         nodes = state.task.nodes if isinstance(state.task, Stack) else state.task
         self.nodes = np.atleast_1d(np.asarray(nodes, np.int32))
         """The rows of the task's graph where the task stands, innermost first; -1 unused."""
@@ -180,34 +180,34 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is done next, and why."""
+    """The next action, and why."""
 
     action: int
     probabilities: tuple[float, ...]
-    """Of each action, in their order."""
+    """Probability of each action, in their order."""
     value: float | None
-    """What the player expects to earn from here on; None if it does not say."""
+    """The player's value estimate; None if it has none."""
 
 
 @runtime_checkable
 class Actor(Protocol):
-    """Who plays."""
+    """A player of episodes."""
 
     def begin(self, episode: Episode) -> None:
         """An episode starts."""
 
     def choose(self, episode: Episode) -> Choice:
-        """What to do now."""
+        """The next action."""
 
 
-class Trained:
+class PolicyActor:
     """Plays as a student with its parameters does."""
 
     def __init__(self, student: Student, params: Params, seed: int = 0, greedy: bool = False) -> None:
         self.student, self.params, self.greedy = student, params, greedy
         self.random = np.random.default_rng(seed)
         self._embed = jax.jit(self._table)
-        self._step = jax.jit(self._think)
+        self._step = jax.jit(self._forward)
         self.table: Array
         self.hidden: Array
         self.previous = 0
@@ -219,7 +219,7 @@ class Trained:
         self.hidden = self.student.initial_hidden(1)
 
     def choose(self, episode: Episode) -> Choice:
-        """Look, remember, weigh."""
+        """Observe, update the hidden state, sample an action."""
         start = episode.steps == 0
         view, nodes = jnp.asarray(episode.view), jnp.asarray(episode.nodes)
         seen = (view, nodes, jnp.uint8(self.previous), jnp.asarray(start))
@@ -232,7 +232,7 @@ class Trained:
     def _table(self, params: Params, key: Array, graph: Any) -> Float32[Array, "1 nodes width"]:
         return self.student.embed(params, key[None], jax.tree.map(lambda leaf: leaf[None, None], graph))
 
-    def _think(
+    def _forward(
         self,
         params: Params,
         table: Float32[Array, "1 nodes width"],
@@ -261,11 +261,11 @@ class Scene:
     """The machine and its state where the task stands."""
     record: Record
     choice: Choice | None
-    """What is done next; None at the end."""
+    """The next action; None at the end."""
     actions: tuple[str, ...]
     """The names of the actions, by number."""
     view: np.ndarray
-    """What the agent sees, as cells."""
+    """The agent's view, as cells."""
 
     def plain(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""

@@ -204,7 +204,7 @@ def _caption(steps: int, action: str, record: Record) -> str:
 
 COLUMNS: Final = 3
 WIDTH, GAP, PADDING = 620.0, 16.0, 16.0
-"""Of a card."""
+"""Sizes of a card."""
 LEVEL_SIZE: Final = (232, 168)
 """The most room for a level."""
 TASK_HEIGHT: Final = 150

@@ -1,4 +1,4 @@
-"""What people see of a problem: in the terminal, as a picture, as plain values for JSON."""
+"""Views of a problem: in the terminal, as a picture, as plain values for JSON."""
 
 import typing
 from collections.abc import Iterable, Sequence

@@ -25,7 +25,7 @@ def advantages(
     gamma: float,
     lam: float,
 ) -> Float32[Array, "time envs"]:
-    """Generalised advantage estimation.
+    """Generalised advantage estimation (GAE).
 
     `last_value` is the value of the state after the last step; it is used where no episode ended there. `cut_value`
     holds the value of the last state of truncated episodes (0 elsewhere); without it truncation counts as termination.

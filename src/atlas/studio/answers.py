@@ -1,7 +1,8 @@
-"""What workers answer. Every input goes through the loaders that files go through; every path is looked at first.
+"""The answers of workers to messages.
 
-A page holds all state (a problem as the entries of a file, the actions that were played), so that a worker can be lost
-at any time: what is kept here is only kept to be quick.
+Every input goes through the loaders that files go through; every path is looked at first. A page holds all state (a
+problem as the entries of a file, the actions that were played), so that a worker can be lost at any time: what is kept
+here is only kept to be quick.
 """
 
 import base64
@@ -29,8 +30,8 @@ from atlas.domains import (
 )
 from atlas.errors import AtlasError, LevelTextError, TaskWarning
 from atlas.programs import Program
-from atlas.runs.checkpoints import load_policy, run_of
 from atlas.runs.folder import RunFolder, in_use, is_in_zoo, located
+from atlas.runs.policy import load_policy, run_of
 from atlas.runs.problem_files import SUFFIXES, YAML_SUFFIXES, format_problem, load, locate, parse_problem, save
 from atlas.settings import STEP_LIMIT
 from atlas.show import canvas
@@ -50,11 +51,11 @@ from atlas.types import About, Level, NamedProblem, Problem
 Plain = dict[str, Any]
 
 MOST_ENTRIES: Final = 500
-"""Of a folder, that are listed."""
+"""Most entries of a folder that are listed."""
 MOST_PROBLEMS: Final = 5_000
-"""Of a set, that a gallery shows."""
+"""Most problems of a set that a gallery shows."""
 MOST_POINTS: Final = 240
-"""Of a curve."""
+"""Most points of a curve."""
 MOST_ANCESTORS: Final = 40
 MOST_GAMES: Final = 4
 """Episodes that are kept: what is played, the plan, and what was played before."""
@@ -345,7 +346,7 @@ class Answers:
         return self._below(words)
 
     def _told(self, path: Path) -> str:
-        """What a page calls a path."""
+        """The name of a path on a page."""
         path = path.resolve()
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
@@ -538,8 +539,8 @@ class Answers:
         }
 
     def _player(self, body: Body, domain: str) -> tuple[Any, Plain]:
-        """Who plays as the policy of a run does, and what is to be said of it."""
-        from atlas.show.episode import Trained
+        """The actor that plays a run's policy, and a description of it."""
+        from atlas.show.episode import PolicyActor
 
         given = body.text("policy", self.studio.policy, most=1000)
         if not is_in_zoo(given) and given != self.studio.policy:
@@ -547,7 +548,7 @@ class Answers:
         when = _changed(RunFolder(located(given)).checkpoints)
         if (given, when) not in self._players:
             policy = load_policy(given)
-            self._players = {(given, when): (Trained(policy.student, policy.params), policy)}
+            self._players = {(given, when): (PolicyActor(policy.student, policy.params), policy)}
         player, policy = self._players[given, when]
         trained_in = RunFolder(policy.run).config().domain.name
         if trained_in != domain:
@@ -630,7 +631,7 @@ def _parsed_task(value: str, domain: str, things: tuple[str, ...]) -> Task:
 
 @cache
 def _domain_facts(name: str) -> Plain:
-    """What an editor needs to know of a domain."""
+    """The facts about a domain that an editor needs."""
     from atlas.config import Config
     from atlas.problems import edit_names
     from atlas.tasks.sample import SAMPLERS, formalism

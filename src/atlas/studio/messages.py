@@ -1,4 +1,7 @@
-"""What a page may ask: names, who answers, for how long. No JAX: the server imports this and nothing heavier."""
+"""The messages that a page may send: names, who answers, for how long.
+
+No JAX: the server imports this and nothing heavier.
+"""
 
 import json
 import math
@@ -9,9 +12,9 @@ from typing import Any, Final, Literal, NamedTuple
 from atlas.errors import AtlasError, nearest
 
 Lane = Literal["desk", "lab"]
-"""Who answers: the desk reads and draws, at once; the lab proves, samples and plays, and may take a while."""
+"""Which worker answers: the desk reads and draws, at once; the lab proves, samples, plays, and may take a while."""
 MOST_BYTES: Final = 1 << 20
-"""Of a message."""
+"""Most bytes of a message."""
 MOST_DEPTH: Final = 32
 """Lists and objects inside each other."""
 

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atlas.errors import AtlasError
 from atlas.studio.messages import MESSAGES, MOST_BYTES, Studio, parse_body
-from atlas.studio.workers import COMMAND, Lanes, Reply
+from atlas.studio.workers import COMMAND, Reply, Workers
 
 ASSETS: Final = {
     path.name: path.read_bytes() for path in files("atlas.studio").joinpath("page").iterdir() if path.is_file()
@@ -115,7 +115,7 @@ def application(
 ) -> Starlette:
     """The studio as an ASGI application; `state.lanes` are its workers. `ready` is told what a page needs first, or
     the error that kept it from being found."""
-    lanes = Lanes(studio, command)
+    lanes = Workers(studio, command)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -311,5 +311,5 @@ def serve(studio: Studio, host: str, port: int, listening: socket.socket, tell: 
 
 
 def address(host: str, port: int, token: str) -> str:
-    """Where the studio is to be found."""
+    """The address of the studio."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/{token}/"

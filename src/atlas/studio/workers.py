@@ -21,7 +21,7 @@ from atlas.studio.messages import MESSAGES, Lane, Message, Studio
 
 COMMAND: Final = (sys.executable, "-m", "atlas.studio.workers")
 MOST_WAITING: Final = 200
-"""Messages of one lane: a gallery asks for many pictures at once."""
+"""Most messages that wait for one lane: a gallery asks for many pictures at once."""
 STARTING: Final = 120.0
 """Seconds that a worker may take to start."""
 GRACE: Final = 2.0
@@ -189,7 +189,7 @@ def _settle(job: Job, reply: Reply) -> None:
         job.reply.set_result(reply)
 
 
-class Lanes:
+class Workers:
     """All workers of a studio."""
 
     def __init__(self, studio: Studio, command: Sequence[str] = COMMAND) -> None:
@@ -224,7 +224,7 @@ Answer = Callable[[str, dict[str, Any]], Any]
 
 
 def open_desk(studio: Studio) -> Answer:
-    """Who answers; what it needs is imported now."""
+    """The function that answers messages; what it needs is imported now."""
     from atlas.programs import keep_programs
     from atlas.studio.answers import Answers
 
@@ -257,15 +257,15 @@ def main(opening: Callable[[Studio], Answer] = open_desk) -> None:
         except CancelledError:
             reply = as_frame(CANCELLED)
         except Exception as error:
-            reply = as_frame({"error": told(error)})
+            reply = as_frame({"error": error_payload(error)})
         finally:
             busy = False
         outside.write(reply)
         outside.flush()
 
 
-def told(error: Exception) -> dict[str, Any]:
-    """What a page needs to know of an error: a sentence, and where it is to be shown."""
+def error_payload(error: Exception) -> dict[str, Any]:
+    """An error as a page gets it: a sentence, and where it is to be shown."""
     if isinstance(error, LevelTextError):
         place = {"line": error.line, "column": error.column, "key": error.key}
         return {"sentence": printable(error.problem), **place}

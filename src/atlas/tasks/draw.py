@@ -34,8 +34,8 @@ from atlas.show.canvas import (
     Text,
     text_width,
 )
+from atlas.tasks.english.phrases import Words
 from atlas.tasks.machine import NO_CALL, Edge, Machine, Node, Task, machine_name
-from atlas.tasks.phrases import Words
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 RADIUS, ICON, ROW, PADDING, MARGIN = 19.0, 19.0, 25.0, 6.0, 18.0

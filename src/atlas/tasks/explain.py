@@ -13,8 +13,8 @@ import numpy as np
 from atlas.errors import AtlasError, listed
 from atlas.tasks import check
 from atlas.tasks.english import english
+from atlas.tasks.english.phrases import Phrase, Words, say
 from atlas.tasks.machine import NO_CALL, Edge, Machine, Task
-from atlas.tasks.phrases import Phrase, Words, say
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 MOST_LINES: Final = 40

@@ -33,6 +33,7 @@ from atlas.errors import AtlasError, Reader, TaskWarning, nearest
 from atlas.tasks.automata import Diagram, Diagrams, machine_without_gaps, within_bounds
 from atlas.tasks.check import check
 from atlas.tasks.english import english
+from atlas.tasks.english.phrases import Words
 from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.ltlf import ltlf
 from atlas.tasks.machine import (
@@ -48,7 +49,6 @@ from atlas.tasks.machine import (
     machine,
     machine_name,
 )
-from atlas.tasks.phrases import Words
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 
 TASK_KEYS: Final = ("english", "ltlf", "transitions")

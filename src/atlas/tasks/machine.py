@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from atlas.errors import AtlasError
-from atlas.pictured import Pictured
-from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Pictured
 
 NO_CALL: Final = -1
 """What a plain edge calls."""

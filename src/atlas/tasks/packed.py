@@ -18,12 +18,11 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
 
 from atlas.errors import AtlasError
-from atlas.pictured import Pictured
 from atlas.struct import Struct
 from atlas.tasks import machine
 from atlas.tasks.machine import MAX_STATES, UNUSED, TaskSize
 from atlas.types import Edit, Graph
-from atlas.vocabulary import ACCEPTED, RUNNING
+from atlas.vocabulary import ACCEPTED, RUNNING, Pictured
 
 
 class PackedTask(Struct, Pictured):

@@ -13,10 +13,10 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int32, Key
 
 from atlas.types import EDITED, REPLAYED, Outcome, Partial, Proposal
-from atlas.ued import ACCELConfig, gains, plr
+from atlas.ued import ACCELConfig, edit_bandit, plr
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
-from atlas.ued.gains import Gains
+from atlas.ued.edit_bandit import Gains
 from atlas.ued.plr import PLRState
 from atlas.ued.scores import expected_rate
 from atlas.ued.supply import Supply, edited, sampled
@@ -52,7 +52,7 @@ class ACCEL:
             edit_next=jnp.array(False),
             parents=jnp.zeros(batch, jnp.int32),
             partial=jax.tree.map(lambda x: jnp.zeros((batch, *x.shape), x.dtype), self.supply.partial),
-            gains=gains.none_yet(len(self.supply.edit_names)) if self.config.edits.learn else None,
+            gains=edit_bandit.none_yet(len(self.supply.edit_names)) if self.config.edits.learn else None,
         )
 
     def decide(self, key: Key[Array, ""], state: ACCELState) -> Bool[Array, ""]:
@@ -67,7 +67,7 @@ class ACCEL:
         def children(key: Key[Array, ""]) -> Proposal:
             problems, lineage, record = buffers.take(state.buffer, state.parents)
             parents = (problems, lineage, state.partial)
-            chances = None if state.gains is None else gains.weights(state.gains, self.config.edits.explore)
+            chances = None if state.gains is None else edit_bandit.weights(state.gains, self.config.edits.explore)
             return edited(key, self.supply, parents, batch, number, expected_rate(record), chances)
 
         def new(key: Key[Array, ""]) -> Proposal:
@@ -80,7 +80,7 @@ class ACCEL:
 
     def observe(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> ACCELState:
         if state.gains is not None:
-            learnt = gains.observe(state.gains, proposal.lineage.edits, self._gain(state, proposal, outcome))
+            learnt = edit_bandit.observe(state.gains, proposal.lineage.edits, self._gain(state, proposal, outcome))
             made = proposal.kind == EDITED
             kept = jax.tree.map(lambda new, old: jnp.where(made, new, old), learnt, state.gains)
             state = state.replace(gains=kept)
@@ -108,4 +108,4 @@ class ACCEL:
         """Which edits were worth it, where that is learnt."""
         if state.gains is None:
             return {}
-        return gains.tell(state.gains, self.config.edits.explore, self.supply.edit_names)
+        return edit_bandit.tell(state.gains, self.config.edits.explore, self.supply.edit_names)

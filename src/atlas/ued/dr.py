@@ -21,7 +21,8 @@ class DRState(Struct):
 
 @dataclass(frozen=True)
 class DR:
-    """Proposes a pool of new problems for each environment, which takes the next whenever an episode ends."""
+    """Proposes a pool of new problems for each environment, which moves on to the next one of its pool whenever an
+    episode ends: see `_autoreset` in `rollout`."""
 
     config: DRConfig
     supply: Supply

@@ -7,8 +7,8 @@ from jax import Array
 from jaxtyping import Int8, UInt8
 
 from atlas.domains.letterworld.settings import SIZE
-from atlas.pictured import Pictured
 from atlas.struct import Struct
+from atlas.vocabulary import Pictured
 
 EMPTY: Final = 0
 """A cell without a letter. The others are letters by their number, from 1 on."""

@@ -1,4 +1,4 @@
-"""The laws of the world: start, act, look.
+"""Transition and observation functions: reset, step, the 5x5 view.
 
 Only the cell in front of the agent can change, so a step is a handful of byte comparisons and one write. The grid of
 a state has a border of "outside", so every cell that can be seen or walked against exists.

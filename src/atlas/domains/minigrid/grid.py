@@ -12,8 +12,8 @@ from jaxtyping import Int8, UInt8
 
 from atlas.domains.minigrid import alphabet
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.pictured import Pictured
 from atlas.struct import Struct
+from atlas.vocabulary import Pictured
 
 # Cells, levels and states: the data of Minigrid.
 #

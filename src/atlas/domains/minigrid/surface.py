@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from atlas.domains.minigrid import dynamics, grid, paint, text
+from atlas.domains.minigrid import dynamics, editor, grid, text
+from atlas.domains.minigrid.editor import DIRECTIONS
 from atlas.domains.minigrid.edits import BEFORE
 from atlas.domains.minigrid.grid import Level, State
-from atlas.domains.minigrid.paint import DIRECTIONS
 from atlas.domains.shared import GridSurface, place_name
 from atlas.errors import LevelTextError
 from atlas.programs import Program
@@ -144,22 +144,22 @@ class MinigridSurface(GridSurface):
         return {"cols": columns, "cells": cells, "at": at, "to": grid.UP, "lit": [], **held}
 
     def brushes(self) -> list[Brush]:
-        return [brush for brush, _ in paint.BRUSHES.values()]
+        return [brush for brush, _ in editor.BRUSHES.values()]
 
     def paint(self, level: Level, brush: str, row: int, column: int) -> Level:
-        return paint.paint(level, brush, row, column)
+        return editor.paint(level, brush, row, column)
 
     def move(self, level: Level, source: tuple[int, int], target: tuple[int, int]) -> Level:
-        return paint.move(level, source, target)
+        return editor.move(level, source, target)
 
     def resize(self, level: Level, rows: int, columns: int) -> Level:
-        return paint.resize(level, rows, columns)
+        return editor.resize(level, rows, columns)
 
     def templates(self) -> dict[str, Level]:
-        return paint.templates()
+        return editor.templates()
 
     def example(self) -> dict[str, str]:
-        return paint.EXAMPLE
+        return editor.EXAMPLE
 
     def holding(self, level: Level) -> "TerminalText | None":
         from atlas.domains.minigrid.draw import object_text

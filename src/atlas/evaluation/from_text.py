@@ -19,25 +19,27 @@ from atlas.vocabulary import Vocabulary
 DRAWN: Final = 64
 """Levels that are drawn before it is said that none affords the task."""
 MOST_LETTERS: Final = 60
-"""Of the name of a problem."""
+"""Most letters in the name of a problem."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProblemFromText:
     """A problem, and how the words were understood."""
 
     problem: NamedProblem
     understood: str
     """The task in one line."""
     notes: tuple[str, ...]
-    """What else the words might have meant."""
+    """Other readings of the words."""
     plan: Sequence[int] | None
     """Actions that solve it; None where no plan was found."""
     verdict: str
-    """What the prover says, in words."""
+    """The prover's verdict, in words."""
 
 
-def ask(words: str, settings: DomainSettings, seed: int = 0, step_limit: int = STEP_LIMIT) -> Asked:
+def problem_from_text(
+    words: str, settings: DomainSettings, seed: int = 0, step_limit: int = STEP_LIMIT
+) -> ProblemFromText:
     """A problem for a task in words, in a level of some settings; the same seed draws the same one."""
     vocabulary, domain, surface = vocabulary_of(settings.name), domain_of(settings), surface_of(settings.name)
     try:
@@ -64,20 +66,20 @@ def ask(words: str, settings: DomainSettings, seed: int = 0, step_limit: int = S
         problem = _problem(words, level, found)
         (solution,) = surface.solve_many([problem], step_limit=step_limit, bound=False)
         if solution.plan:  # one of no steps is for a task that is done before anything is
-            return _asked(problem, found, vocabulary, solution)
+            return _from_text(problem, found, vocabulary, solution)
         reasons.append(solution.reason)
     lacking = listed([vocabulary.names[p] for p in props if not domain.mask[p]], "and")
     why = f"its levels never have {lacking}" if lacking else max(reversed(reasons), key=reasons.count)
     raise AtlasError(f"'{words}': none of {DRAWN} levels that were drawn affords it: {why}")
 
 
-def ask_in(words: str, level: Level, step_limit: int = STEP_LIMIT) -> Asked:
+def problem_in_level(words: str, level: Level, step_limit: int = STEP_LIMIT) -> ProblemFromText:
     """A task in words, in a level that is given, whatever the prover says about it."""
     vocabulary, surface = vocabulary_of(name_for(level)), surface_for(level)
     reading = read(words, vocabulary, surface.things(level))
     problem = _problem(words, level, reading)
     (solution,) = surface.solve_many([problem], step_limit=step_limit, bound=False)
-    return _asked(problem, reading, vocabulary, solution)
+    return _from_text(problem, reading, vocabulary, solution)
 
 
 def mentioned(task: Task) -> list[int]:
@@ -91,6 +93,6 @@ def _problem(words: str, level: Level, reading: Reading) -> NamedProblem:
     return NamedProblem(level=level, task=reading.task, about=About(name=name))
 
 
-def _asked(problem: NamedProblem, reading: Reading, vocabulary: Vocabulary, solution: Any) -> Asked:
+def _from_text(problem: NamedProblem, reading: Reading, vocabulary: Vocabulary, solution: Any) -> ProblemFromText:
     understood = in_one_line(reading.task, vocabulary, reading.phrase)
-    return Asked(problem, understood, reading.notes, solution.plan, f"{solution.verdict}: {solution.reason}")
+    return ProblemFromText(problem, understood, reading.notes, solution.plan, f"{solution.verdict}: {solution.reason}")

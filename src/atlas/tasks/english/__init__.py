@@ -45,9 +45,8 @@ from atlas import tasks
 from atlas.errors import AtlasError, TaskWarning
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
+from atlas.tasks.english.phrases import Phrase, automaton, guards, is_exact
 from atlas.tasks.machine import Task
-from atlas.tasks.phrases import Phrase, automaton, guards, is_exact
-from atlas.tasks.steps import StepReader
 from atlas.vocabulary import Vocabulary
 
 
@@ -92,6 +91,8 @@ def _read(text: str, vocabulary: Vocabulary, things: Sequence[str] | None) -> Re
 
     Where things may happen in any order, guards need not tell apart what the vocabulary says never happens at once.
     """
+    from atlas.tasks.english.steps import StepReader  # pictures need `phrases` and not the grammar
+
     parser = StepReader(text, vocabulary, things)
     if parser.has_steps():
         task = parser.steps()

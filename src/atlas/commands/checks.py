@@ -1,27 +1,10 @@
-"""Checks before work begins: can the output be written?"""
+"""Checks of arguments before work begins."""
 
-import tempfile
 from pathlib import Path
 
+from atlas.documents import require_file, require_folder
 from atlas.errors import AtlasError, listed
 from atlas.runs.hosts import machine_memory
-
-
-def require_file(path: Path | None, *suffixes: str) -> None:
-    """Fail unless a file of this name can be written; with suffixes, unless its name ends in one of them."""
-    if path is None:
-        return
-    if suffixes and path.suffix.lower() not in suffixes:
-        raise AtlasError(f"{path}: a name that ends in {listed(list(suffixes))} is needed")
-    if path.is_dir():
-        raise AtlasError(f"{path}: is a folder, and a file is to be written")
-    _require_place(path, path.absolute().parent)
-
-
-def require_folder(path: Path | None) -> None:
-    """Fail unless files can be written into a folder of this name, which is made if it is not there."""
-    if path is not None:
-        _require_place(path, path.absolute())
 
 
 def require_film(path: Path | None) -> None:
@@ -44,17 +27,6 @@ def require_workers(workers: int) -> None:
     """Fail unless so many processes can be started."""
     if not 0 <= workers <= 1024:
         raise AtlasError(f"--workers {workers} is not allowed: from 1 to 1024, or 0 to take one a core")
-
-
-def _require_place(path: Path, folder: Path) -> None:
-    there = next(place for place in (folder, *folder.parents) if place.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            return
-    except OSError as error:
-        raise AtlasError(
-            f"{path}: cannot write to {there}: {(error.strerror or 'it cannot be used').lower()}"
-        ) from None
 
 
 def suffix_of(path: Path, *suffixes: str) -> str:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from atlas.errors import LevelNeededError, Token, listed
-from atlas.tasks.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
-from atlas.tasks.lexicon import ALL, BRING, HOLD, NONE, NUMBERS, PUT, REACH, SEVERAL, Guard, Thing
-from atlas.tasks.phrases import (
+from atlas.tasks.english.commands import AUXILIARIES, PERFECT, SUBJECTS, WHY, Command, CommandReader, phrases
+from atlas.tasks.english.lexicon import ALL, BRING, HOLD, NONE, NUMBERS, PUT, REACH, SEVERAL, Guard, Thing
+from atlas.tasks.english.phrases import (
     Again,
     All,
     Any,

@@ -12,7 +12,7 @@ from typing import Final
 from atlas.errors import AtlasError, listed
 from atlas.tasks import automata
 from atlas.tasks.automata import Automaton, Diagrams
-from atlas.tasks.lexicon import Guard, gerund
+from atlas.tasks.english.lexicon import Guard, gerund
 from atlas.vocabulary import Vocabulary
 
 _ARTICLE: Final = re.compile(r"\b(?:an?|the) ")

@@ -1,4 +1,4 @@
-"""At which env steps a run keeps something, so that what it has kept is always spread evenly over it. No JAX here.
+"""Retention schedule: the env steps at which a run keeps policies and snapshots, spread evenly over it. No JAX here.
 
 The run is divided into 2^k equal parts, none shorter than an iteration; the marks are their ends. When there would be
 too many, only every second, fourth, … stays, and what was kept at the others is removed. All of it follows from env
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Marks:
-    """Marks on a run of `total` env steps whose iterations have at most `longest`."""
+class RetentionSchedule:
+    """Marks on a run of `total` env steps whose iterations have at most `longest`: when to keep, what to remove."""
 
     total: int
     longest: int
@@ -28,9 +28,9 @@ class Marks:
         following = (place // stride + 1) * stride
         return min([-(-following * self.total // self.count), *(own for own in self.at if own > steps)])
 
-    def stay(self, kept: Iterable[int]) -> set[int]:
-        """Of things kept at these env steps those that stay: the first at or after each mark that counts, and the
-        last of all."""
+    def retained(self, kept: Iterable[int]) -> set[int]:
+        """The env steps, among those at which something was kept, that are retained: the first at or after each mark
+        that counts, and the last of all."""
         ordered = sorted(kept)
         stride = 1
         while ordered and self._place(ordered[-1]) // stride > self.most:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from atlas.errors import Token
 from atlas.tasks import automata
 from atlas.tasks.automata import Diagrams
-from atlas.tasks.lexicon import Guard
+from atlas.tasks.english.lexicon import Guard
+from atlas.tasks.english.sentences import ENDS, SentenceReader
 from atlas.tasks.machine import ACCEPT, NO_CALL, REJECT, Edge, Task, flat_task, hierarchy, machine
-from atlas.tasks.sentences import ENDS, SentenceReader
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 

@@ -10,8 +10,8 @@ from itertools import product
 from typing import Final
 
 from atlas.errors import AtlasError, Reader, TextError, Token, listed
-from atlas.tasks.lexicon import REACH, Guard, Lexicon, Match, NounPhrase, Thing, lexicon
-from atlas.tasks.phrases import Words, both
+from atlas.tasks.english.lexicon import REACH, Guard, Lexicon, Match, NounPhrase, Thing, lexicon
+from atlas.tasks.english.phrases import Words, both
 from atlas.vocabulary import Vocabulary
 
 _TOKEN: Final = re.compile(

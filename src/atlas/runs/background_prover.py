@@ -40,7 +40,7 @@ def plan_lengths(domain: str, problems: Sequence[Problem], step_limit: int) -> l
 
 
 class Prover:
-    """Asks for plans and notes them, in the state of a run."""
+    """Requests plans from another process, and writes their lengths into the buffer."""
 
     def __init__(self, config: Config, memory: Callable[[Any], Any], layout: Layout = ALONE) -> None:
         """`memory` finds the buffer in the state of the teacher."""
@@ -50,7 +50,7 @@ class Prover:
         self.asked: tuple[np.ndarray, Future[list[int]]] | None = None
 
     def __call__(self, state: Any) -> Any:
-        """Note the plans that were asked for the last time, and ask for others, in the state of a run."""
+        """The state with the plans requested last time in its buffer; requests others."""
         buffer = self.memory(state.teacher)
         records: Records = jax.device_get(buffer.records)
         plan, score = np.array(records.plan), np.array(records.score)
@@ -69,7 +69,7 @@ class Prover:
         return state.replace(teacher=state.teacher.replace(buffer=changed))
 
     def _found(self, buffer: Any, due: np.ndarray) -> np.ndarray:
-        """The plans of the slots that are due. What left the buffer meanwhile is nobody's concern any more."""
+        """The plan lengths of the slots that are due. Results for evicted problems are ignored."""
         if self.asked is None or not np.isin(due, self.asked[0]).all():  # the run was resumed in between
             self.asked = (due, self._ask(buffer, due))
         slots, answer = self.asked

@@ -13,7 +13,7 @@ from atlas.config import Config, TaskConfig
 from atlas.domains import surface_of
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
-from atlas.runs.prover import ASKED, NOT_FOUND, Prover, plan_lengths
+from atlas.runs.background_prover import ASKED, NOT_FOUND, Prover, plan_lengths
 from atlas.settings import ConfigError
 from atlas.struct import Struct
 from atlas.types import Lineage

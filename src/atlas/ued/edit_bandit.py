@@ -23,7 +23,7 @@ TINY: Final = 1e-6
 
 
 class Gains(Struct):
-    """What edits were worth, by kind; fading sums."""
+    """Gains in score by kind of edit: sums that decay."""
 
     made: Float32[Array, "edits"]
     total: Float32[Array, "edits"]
