@@ -211,8 +211,9 @@ def test_module_and_version() -> None:
 
 
 SLOW = """
-import ctypes, sys, time
+import ctypes, signal, sys, time
 import atlas.cli
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have programs in the background ignore it
 def slow(arguments):
     print("ready", flush=True)
     if arguments == ["compiling"]:

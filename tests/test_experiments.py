@@ -160,6 +160,7 @@ def test_a_policy_acts_as_it_is_watched(run):
             break
 
 
+@pytest.mark.slow
 def test_a_policy_acts_for_many(run):
     policy, env = atlas.load_policy(run[0]), atlas.make(preset=TINY)
     problems = env.sample_many(jax.random.key(0), 3)

@@ -131,11 +131,16 @@ NETWORKS = {
     "index": {"task": "index"},
     "bf16": {"bf16": True, "graph_layers": 2},
 }
+QUICKLY = ("index", "bf16")
+"""Compiled soon enough for the fast tests."""
 
 
 @pytest.mark.parametrize(
     "changes",
-    [pytest.param(changes, marks=[pytest.mark.slow] * (name == "conv"), id=name) for name, changes in NETWORKS.items()],
+    [
+        pytest.param(changes, marks=[pytest.mark.slow] * (name not in QUICKLY), id=name)
+        for name, changes in NETWORKS.items()
+    ],
 )
 def test_every_kind_of_network(changes: dict, tmp_path: Path) -> None:
     """The same views and tasks for both, flat and hierarchical; ours as it learns, over the whole sequence at once."""

@@ -66,6 +66,7 @@ def elsewhere(tmp_path, monkeypatch):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: elsewhere\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text(ENTRIES)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(plugins, "_given", {kind: {} for kind in plugins.KINDS})  # other tests may have passed some
     plugins.refresh()
     yield tmp_path
     monkeypatch.undo()

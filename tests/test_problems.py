@@ -192,6 +192,7 @@ def test_in_groups_every_child_gets_the_edit_it_drew(size):
     assert found[1][:, 0].tolist() == chosen.tolist()
 
 
+@pytest.mark.slow
 def test_groups_change_nothing(monkeypatch):
     """Against every edit computed for every child."""
     few = jax.tree.map(lambda x: x[:96], parents())
@@ -270,6 +271,7 @@ def test_hindsight_changes_what_it_says():
         assert lineage.arguments[i, 0].tolist() == [1, -1, -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "allowed"),
     [

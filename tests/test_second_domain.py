@@ -83,7 +83,9 @@ def test_it_is_reported(case, trained):
     assert CASES[case[0]][3] in page
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "corridor" else [pytest.mark.slow]) for name in CASES]
+)
 def test_its_problems_are_drawn_shown_solved_and_edited(monkeypatch, tmp_path, name, capsys):
     corridor.register(monkeypatch)
     path = tmp_path / "problem.yaml"

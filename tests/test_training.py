@@ -95,6 +95,7 @@ def test_metrics_count_problems_and_episodes(run):
         assert 0 <= metrics.solves.sum() <= metrics.attempts.sum()
 
 
+@pytest.mark.slow
 def test_episodes_that_a_small_pool_repeats_are_counted(monkeypatch):
     """Seven episodes of one step with three problems: the last four meet a problem again."""
     assert int(history("dr", 1)[0][2].repeats) == 0

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from matplotlib.figure import Figure as Canvas
 
 from atlas.cli import main
 from atlas.presets import preset
-from atlas.reports import reproduce
+from atlas.reports import figures, reproduce
 from atlas.reports.figures import Chart
 from atlas.reports.reference import PUBLISHED, counterpart
 from atlas.reports.reproduce import (
@@ -32,6 +33,13 @@ from atlas.reports.reproduce import (
 )
 from atlas.runs.sweep import Job
 from atlas.settings import dump
+
+
+@pytest.fixture(autouse=True)
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bands are tested where they are computed."""
+    monkeypatch.setattr(figures, "solve_rates", partial(figures.solve_rates, times=20))
+
 
 SEEDS = 2
 NAMES = (*PROBLEMS, "one", "two", "three", "four", "five")
@@ -122,7 +130,7 @@ def runs_of(figure: Figure, title: str) -> list[int]:
 
 def test_core_shows_cvar_and_the_iqm_over_time(tmp_path: Path) -> None:
     drawing = FIGURES["core"].draw(material("core", tmp_path))
-    worst, over_time = drawing.charts
+    worst, over_time, means = drawing.charts
     for title in FIGURES["core"].runs:
         runs = runs_of(FIGURES["core"], title)
         np.testing.assert_allclose(
@@ -130,6 +138,8 @@ def test_core_shows_cvar_and_the_iqm_over_time(tmp_path: Path) -> None:
         )
         expected = [scipy.stats.trim_mean([rate(run, p, t) for run in runs for p in range(8)], 0.25) for t in TIMES]
         np.testing.assert_allclose(curves(over_time)[title], [[64 * t for t in TIMES], expected], atol=1e-6)
+        expected = [np.mean([rate(run, p, t) for run in runs for p in range(8)]) for t in TIMES]
+        np.testing.assert_allclose(curves(means)[title][1], expected, atol=1e-6)
     assert drawn(worst).get_xscale() == "log"
     (table,) = drawing.tables
     last = {row[0]: row[3].value for row in table.rows}
@@ -185,8 +195,9 @@ def test_both_kinds_of_sampling_side_by_side(tmp_path: Path) -> None:
 
 def test_an_ablation_has_a_panel_for_each_question(tmp_path: Path) -> None:
     drawing = FIGURES["edit-ablations"].draw(material("edit-ablations", tmp_path))
-    panels = [set(curves(chart)) for chart in drawing.charts]
-    assert len(panels) == 3
+    panels = [{name for name in curves(chart) if name[0] != "_"} for chart in drawing.charts]
+    assert len(panels) == 6
+    assert panels[:3] == panels[3:], "IQM of each question, then means"
     assert {"L+T+H", "L", "T"} <= panels[0]
     assert "ACCEL-0, L+T" in panels[1]
     assert {"ACCEL, 1 edit", "ACCEL-0, 20 edits"} <= panels[2]

@@ -182,6 +182,7 @@ def test_the_markov_matrix_can_be_shaped():
     assert {*even[0, 1:5].tolist()} == {1.0}
 
 
+@pytest.mark.slow
 def test_calls_follow_their_weight():
     def share(weight):
         config = TaskConfig(sampler="hierarchical", machines=2, structure="sequential", call_weight=weight)

@@ -135,6 +135,7 @@ def test_without_memory_new_problems_are_looked_at():
     assert record["rooms"] == pytest.approx(1.5, abs=0.1)
 
 
+@pytest.mark.slow
 def test_counting_works_for_hierarchies():
     from atlas.api import sample_batch, settings
 

@@ -227,7 +227,7 @@ PAGE: Final = Theme("#010203", "#040506", "#070809")
 def drawn(charts: Chart | Sequence[Chart], theme: Theme, formats: Sequence[str]) -> list[bytes]:
     """Draw a chart, or several beside each other; files in the formats asked for."""
     panels = [charts] if isinstance(charts, Chart) else list(charts)
-    columns = min(len(panels), MOST_COLUMNS)
+    columns = 2 if len(panels) == 4 else min(len(panels), MOST_COLUMNS)
     rows = -(-len(panels) // columns)
     style: Any = {
         "font.family": "DejaVu Sans", "font.size": 9.0, "axes.titlesize": 9.5, "axes.titleweight": "bold",

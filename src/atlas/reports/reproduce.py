@@ -209,7 +209,8 @@ def ablation(*panels: tuple[str, ...]) -> Callable[[Material], Drawing]:
 
     def draw(material: Material) -> Drawing:
         parts = [replace(material, groups=[material[name] for name in names]) for names in panels] or [material]
-        return Drawing([chart for part in parts for chart in learning(part)], [final_table(material)])
+        rows = zip(*map(learning, parts), strict=True)  # IQM of each panel, then means
+        return Drawing([chart for row in rows for chart in row], [final_table(material)])
 
     return draw
 

@@ -146,6 +146,7 @@ def test_grouping_by_locks_changes_nothing() -> None:
     assert (relaxed_many(problems) == program(True)(problems)).all()
 
 
+@pytest.mark.slow
 def test_hierarchies_are_judged_as_their_flat_form() -> None:
     levels = jax.tree.map(lambda x: np.asarray(x)[:96], varied())
     tasks, _ = formalism(TaskConfig(sampler="hierarchical"), VOCABULARY)
