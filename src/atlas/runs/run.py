@@ -264,10 +264,9 @@ def train_as_leader(
         write_whole(folder.devices_file, json.dumps(told) + "\n")
         writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
         steps = config.env_steps(iteration, trained)
-        after = next((r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r), None)
-        result = Result(
-            folder.path, iteration, steps, seconds, False, before, SolveRates.read(after) if after else before
-        )  # fmt: skip
+        exams = (r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r)
+        last = next(map(SolveRates.read, exams), None)
+        result = Result(folder.path, iteration, steps, seconds, False, before, last or before)
         writers += sinks.open(folder.sinks_file, folder.path, to_plain(config), steps)
         for writer in writers:
             closing.callback(writer.close)
@@ -329,7 +328,7 @@ def train_as_leader(
 
         shown: list[Hook] = []
         if not quiet:
-            panel = display(config, str(folder.path), before)
+            panel = display(config, str(folder.path), before, last)
             closing.callback(panel.close)
             shown.append(panel)
         wishes: list[bool] = []
@@ -343,8 +342,8 @@ def train_as_leader(
             _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes), update)
         except NotANumber as error:
             rate = config.student.ppo.learning_rate / 2
-            last = max(checkpoints.steps(), default=0)
-            again = command("resume", folder.path, "--from", last, "--student.ppo.learning-rate", f"{rate:g}")
+            kept = max(checkpoints.steps(), default=0)
+            again = command("resume", folder.path, "--from", kept, "--student.ppo.learning-rate", f"{rate:g}")
             raise NotANumber(f"{error}; `{again}` goes on from the last checkpoint with half of it") from None
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
