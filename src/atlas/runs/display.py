@@ -39,6 +39,24 @@ def bar(words: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
+@contextmanager
+def bar_or_lines(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar or, where there is no terminal, a line now and then. Yields `progress(done, total)`."""
+    printed = time.monotonic()
+
+    def line(done: int, total: int) -> None:
+        nonlocal printed
+        if time.monotonic() - printed >= LINE_SECONDS:
+            printed = time.monotonic()
+            print(f"{words} {done}/{total}", flush=True)
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+    with bar(words) as progress:
+        yield progress
+
+
 class Pace:
     """Env steps a second, over the last half minute."""
 

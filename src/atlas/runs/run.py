@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -21,10 +21,11 @@ from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
+from atlas.evaluation.sets import silent
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
-from atlas.runs.display import display, rates
+from atlas.runs.display import bar_or_lines, display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
 from atlas.runs.lineage import LineageTracker
@@ -252,7 +253,8 @@ def train_as_leader(
                 print(forecast(config, trainer, folder.path).summary(), flush=True)
             trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
-        exam = Exam(made, obtain(folder.held_out_file, config))
+        with nullcontext(silent) if quiet else bar_or_lines("held-out problems") as progress:
+            exam = Exam(made, obtain(folder.held_out_file, config, progress))
         took = time.monotonic() - started
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
