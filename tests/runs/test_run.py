@@ -375,7 +375,7 @@ def test_losses_that_are_no_numbers_end_with_a_command_that_goes_on(stopped, mon
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_compiling_is_charged_to_the_time_limit_once(stopped, tmp_path, monkeypatch, begun):
+def test_compiling_is_not_charged_to_the_time_limit(stopped, tmp_path, monkeypatch, begun):
     given = []
 
     def slow(trainer, state):
@@ -390,7 +390,7 @@ def test_compiling_is_charged_to_the_time_limit_once(stopped, tmp_path, monkeypa
         assert given == [spent["seconds"]]
     else:
         train(tmp_path / "run", **SELDOM)
-        assert given[0] >= 0.5
+        assert given == [0.0]
 
 
 class Recorder:

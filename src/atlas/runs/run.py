@@ -298,6 +298,9 @@ def train_as_leader(
         def evaluate_and_snapshot(moment: Moment, due: Due) -> None:
             """Do what is due: evaluate on held-out problems, keep a snapshot of the curriculum, keep the policy."""
             started = time.monotonic()
+            first = not snapshots and (due.exam or due.snapshot)
+            if first and not quiet:
+                print("compiling the first look at the curriculum; its time does not count", flush=True)
             if due.exam:
                 result.after = exam.rates(moment.state.policy, moment.iteration)
                 moment.record["held_out"] = result.after.plain()
@@ -309,6 +312,8 @@ def train_as_leader(
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
                 policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
+            if first:
+                moment.uncharged.append(time.monotonic() - started)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -574,9 +579,7 @@ def _fit(
 
     iterations = int(state.iterations)
     if not is_over(config, config.env_steps(iterations, int(state.trained)), seconds):
-        started = time.monotonic()
-        state = compile_step(trainer, state)  # a signal ends it at once: nothing is lost yet
-        seconds += 0.0 if iterations else time.monotonic() - started  # charged once, to the first stretch
+        state = compile_step(trainer, state)  # not charged; a signal ends it at once: nothing is lost yet
     marks = [retention_of(config, most) for most in (config.run.policies, config.run.snapshots)]
 
     def next_mark(steps: int) -> int:
