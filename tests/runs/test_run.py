@@ -336,6 +336,10 @@ def test_a_run_that_was_killed_before_its_summary_only_lacks_that(watched, tmp_p
         (["--from", "1", "--run.num-envs", "4"], "run.num_envs cannot change as a run goes on"),
         (["--from", "12345"], "has no checkpoint of iteration 12345; there are: "),
         (["--from", "1", "--from-scratch"], "give one of them"),
+        (
+            ["--run.time-limit", "1e-6"],
+            "run.time_limit = 1e-06 is not allowed: it is for the whole run",
+        ),
     ],
 )
 def test_what_cannot_change_is_a_sentence_and_changes_nothing(stopped, flags, words, capsys):

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -184,6 +184,13 @@ def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None
                 f"{key} can only change from a point that you choose: `{again} --from ITERATION` goes on from a "
                 "checkpoint, `--from-scratch` begins anew (settings of the section `run` can change at any time)"
             )
+    if "run.time_limit" in changed and config.run.time_limit is not None:
+        with suppress(CheckpointError, KeyError), closing(Checkpoints(folder.checkpoints, config.run.keep)) as kept:
+            last = start.iteration if start.iteration is not None else max(kept.steps(), default=0)
+            seconds = float(kept.about(last)["seconds"])
+            if seconds >= 60 * config.run.time_limit:
+                told = f"run.time_limit = {config.run.time_limit:g} is not allowed: it is for the whole run, and"
+                raise RunError(f"{told} {clock(seconds)} are used already; `{again}` goes on with the limit it had")
 
 
 def _finished(folder: RunFolder, config: Config) -> Result | None:
@@ -239,11 +246,11 @@ def train_as_leader(
     remember_compiled()
     made = parts(config, layout)
     trainer = build(config, layout, made)
-    with _disk(folder), ExitStack() as closing:
+    with _disk(folder), ExitStack() as stack:
         if start.scratch:
             _change(folder, config, start)
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
-        closing.callback(checkpoints.close)
+        stack.callback(checkpoints.close)
         if not quiet:
             _say_where(folder, config, checkpoints, start, layout)
         if not checkpoints.steps() and not folder.has_history():
@@ -271,7 +278,7 @@ def train_as_leader(
         result = Result(folder.path, iteration, steps, seconds, False, before, last or before)
         writers += sinks.open(folder.sinks_file, folder.path, to_plain(config), steps)
         for writer in writers:
-            closing.callback(writer.close)
+            stack.callback(writer.close)
         policies = Policies(folder, retention_of(config, config.run.policies))
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
@@ -286,7 +293,7 @@ def train_as_leader(
             from atlas.runs.background_prover import Prover  # few runs ask a prover
 
             prover = Prover(config, trainer.teacher.memory, layout)
-            closing.callback(prover.close)
+            stack.callback(prover.close)
             update = StateUpdate(trainer.plan.prove, prover)
 
         def follow_lineage(moment: Moment) -> None:
@@ -336,7 +343,7 @@ def train_as_leader(
         shown: list[Hook] = []
         if not quiet:
             panel = display(config, str(folder.path), before, last)
-            closing.callback(panel.close)
+            stack.callback(panel.close)
             shown.append(panel)
         wishes: list[bool] = []
 
