@@ -392,7 +392,8 @@ def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, star
         last = start.iteration if start.iteration is not None else checkpoints.steps()[-1]
         about = checkpoints.about(last)
         limit = "" if config.run.time_limit is None else f" of {clock(60 * config.run.time_limit)}"
-        words = f"iteration {last:,}: {short(about['steps'])} of {short(config.run.total_steps)} steps"
+        total = f" of {short(config.run.total_steps)}" if config.run.time_limit is None else ""
+        words = f"iteration {last:,}: {short(about['steps'])}{total} steps"
         gone = f"{clock(about['seconds'])}{limit} gone"
         before = folder.devices() or layout.shards
         where = "" if layout.shards == before == 1 else f", on {layout.shards} device{'s' * (layout.shards > 1)}"
