@@ -60,7 +60,7 @@ def train_command(argv: list[str]) -> int:
     with join(args.hosts) as team:
         from atlas.runs.run import train
 
-        folder = args.folder or default_folder(args)
+        folder = args.folder or default_folder(args, say=team.is_leader and not args.json)
         result = train(
             folder, args.config, team, args.hosts.devices, args.preset, args.overwrite, args.tensorboard, args.wandb,
             quiet=args.json, init=args.init,
@@ -68,12 +68,16 @@ def train_command(argv: list[str]) -> int:
     return report(result, args.json)
 
 
-def default_folder(args: TrainArgs) -> Path:
-    """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced."""
+def default_folder(args: TrainArgs, say: bool = False) -> Path:
+    """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced, which
+    is said if `say`."""
     seed = args.config.run.seed
     name = Path(args.preset).stem + (f"-seed-{seed}" if seed != config_of(args.preset).run.seed else "")
     path = Path("runs") / name
-    return path if args.overwrite else unused(path)
+    free = path if args.overwrite else unused(path)
+    if say and free != path:
+        print(f"{path} is taken: this run is kept in {free}", flush=True)
+    return free
 
 
 def parse(argv: list[str]) -> TrainArgs:
