@@ -17,7 +17,7 @@ from atlas.domains import DOMAINS
 from atlas.errors import AtlasError
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, unused
-from atlas.runs.hosts import Hosts, join
+from atlas.runs.hosts import Hosts, cores, join
 from atlas.settings import changed
 from atlas.ued import TEACHERS, score_names
 from atlas.words import clock, command, short
@@ -56,7 +56,13 @@ def train_command(argv: list[str]) -> int:
     require_memory(args.config.least_memory())
     require_folder(args.folder or Path("runs"))
     if args.hosts.devices is not None and args.hosts.devices > 0:
-        args.config.require_even(args.hosts.devices)
+        try:
+            args.config.require_even(args.hosts.devices)
+        except AtlasError as error:
+            if args.hosts.devices <= (there := cores()):
+                raise
+            asked = f"--devices {args.hosts.devices} is more than this machine has cores ({there})"
+            raise AtlasError(f"{asked}; {error}") from None
     with join(args.hosts) as team:
         from atlas.runs.run import train
 
