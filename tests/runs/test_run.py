@@ -431,5 +431,13 @@ def test_the_end_is_told(watched, capsys):
     assert result.plain() == summary
     assert report(result, as_json=False) == 0
     told = capsys.readouterr().out
-    for words in ("untrained", "1 room", "2 rooms", "gallery/latest.png", "atlas watch", "atlas report"):
+    for words in (
+        "untrained",
+        "1 room",
+        "2 rooms",
+        "gallery/latest.png",
+        "atlas watch",
+        "atlas report",
+        "--problems hand",
+    ):
         assert words in told

@@ -196,6 +196,7 @@ def report(result: Any, as_json: bool) -> int:
         print(f"pictures      {picture}")
     print(f"watch it      {command('watch', result.folder)}")
     print(f"read about it {command('report', result.folder)}")
+    print(f"examine it    {command('eval', result.folder, '--problems', 'hand')}")
     if result.stopped:
         print(f"stopped before the end; `{command('resume', result.folder)}` goes on", file=sys.stderr)
     return 0
