@@ -43,6 +43,7 @@ REFUSED = [
     (["train", "quick", "--folder", "{}/new", "--run.seed", "4294967296"], "run.seed = 4294967296 is not allowed"),
     (["train", "quick", "--folder", "{}/new", "--student.ppo.learning-rate", "inf"], "a finite number is needed"),
     (["train", "{}/binary.yaml", "--folder", "{}/new"], "binary.yaml: not a text file in UTF-8"),
+    (["train", "quick", "--out", "{}/new"], "`--folder FOLDER` says where the run is kept"),
     (["train", "quick", "--folder", "{}/new", "--devices", "3"], "a multiple of the number of devices, 3, is needed"),
     (
         ["train", "quick", "--folder", "{}/new", "--devices", "9999"],

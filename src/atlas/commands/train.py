@@ -88,6 +88,8 @@ def default_folder(args: TrainArgs, say: bool = False) -> Path:
 
 def parse(argv: list[str]) -> TrainArgs:
     """Arguments, with the settings of the preset they name as defaults."""
+    if any(word.split("=")[0] == "--out" for word in argv):
+        raise AtlasError("--out is not an option of `atlas train`: `--folder FOLDER` says where the run is kept")
     name = argv[0] if argv and not argv[0].startswith("-") else DEFAULT
     config = config_of(name)
     for section in ("teacher", "domain"):  # another kind has other settings, which the flags are then made from
