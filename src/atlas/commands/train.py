@@ -13,7 +13,7 @@ from atlas import plugins
 from atlas.commands.checks import require_memory
 from atlas.config import Config
 from atlas.documents import require_folder
-from atlas.domains import DOMAINS
+from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, unused
@@ -198,7 +198,9 @@ def report(result: Any, as_json: bool) -> int:
         print(f"pictures      {picture}")
     print(f"watch it      {command('watch', result.folder)}")
     print(f"read about it {command('report', result.folder)}")
-    print(f"examine it    {command('eval', result.folder, '--problems', 'hand')}")
+    row = DOMAINS[RunFolder(result.folder).config().domain.name]
+    if row.sets:
+        print(f"examine it    {command('eval', result.folder, '--problems', find(row.sets)[0].name)}")
     if result.stopped:
         print(f"stopped before the end; `{command('resume', result.folder)}` goes on", file=sys.stderr)
     return 0
