@@ -163,6 +163,18 @@ def test_time_spent_before_counts():
     assert seen[0].seconds >= 120
 
 
+def test_what_hooks_take_to_compile_does_not_count():
+    seen = []
+
+    def compiling(moment):
+        seen.append(moment.seconds)
+        moment.uncharged.append(1000.0)
+
+    fit(trainer(), config(total_steps=3 * toys.ROLLOUT * NUM_ENVS), start(), [compiling], seconds=5000.0)
+    assert len(seen) > 1
+    assert seen[1] < seen[0] - 900
+
+
 def test_a_run_whose_time_is_up_is_left_as_it_is(whole):
     seen = []
     state, _ = trainer().steps(start(), jnp.int32(1))

@@ -227,7 +227,7 @@ class RunConfig(Settings):
     total_steps: int = setting(4_194_304_000, at_least=1)
     """Env steps in all: trained and evaluation-only ones alike."""
     time_limit: float | None = setting(None, above=0.0)
-    """Minutes after which training stops, if it is not done before."""
+    """Minutes of training, without compiling, after which a run stops, if it is not done before."""
     snapshot_every: float = setting(60.0, above=0.0)
     """Seconds between looks at held-out problems and at the curriculum."""
     policies: int = setting(32, at_least=2)

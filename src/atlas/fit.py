@@ -46,6 +46,8 @@ class Moment:
     record: dict[str, Any] = field(default_factory=dict)
     stopped: bool = False
     """It was asked to stop."""
+    uncharged: list[float] = field(default_factory=list)
+    """Seconds that hooks took to compile something: they do not count as time of the run."""
 
 
 Hook = Callable[[Moment], None]
@@ -95,7 +97,7 @@ def fit(
     begin = time.monotonic() - seconds
     status, iteration, trained = agree(SyncedStatus(1, seconds, False)), int(state.iterations), int(state.trained)
     steps = config.env_steps(iteration, trained)
-    while not iteration or not is_over(config, steps, status.seconds):  # one iteration, whatever compiling took
+    while not is_over(config, steps, status.seconds):
         started = time.monotonic()
         goal = min(run.total_steps, next_mark(steps)) if next_mark else run.total_steps
         most = max(1, (goal - steps) // config.longest_iteration)  # so many cannot overshoot it, whatever their kind
@@ -123,6 +125,7 @@ def fit(
         moment.record = _record(trainer, moment, metrics, took, config)
         for hook in hooks:
             hook(moment)
+        begin += sum(moment.uncharged)
         if last:
             break
     return state

@@ -42,7 +42,12 @@ REFUSED = [
     (["train", "quick", "--folder", "{}/new", "--run.seed", "4294967296"], "run.seed = 4294967296 is not allowed"),
     (["train", "quick", "--folder", "{}/new", "--student.ppo.learning-rate", "inf"], "a finite number is needed"),
     (["train", "{}/binary.yaml", "--folder", "{}/new"], "binary.yaml: not a text file in UTF-8"),
+    (["train", "quick", "--out", "{}/new"], "`--folder FOLDER` says where the run is kept"),
     (["train", "quick", "--folder", "{}/new", "--devices", "3"], "a multiple of the number of devices, 3, is needed"),
+    (
+        ["train", "quick", "--folder", "{}/new", "--devices", "9999"],
+        "--devices 9999 is more than this machine has cores",
+    ),
     (["train", "quick", "--folder", "{}/file/new"], "cannot write to"),
     (["train", "paper-accel", "--folder", "{}/new", "--run.num-envs", "1073741824"], "run.num_envs = 1,073,741,824"),
 ]

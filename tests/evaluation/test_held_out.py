@@ -26,9 +26,23 @@ CONFIG = dataclasses.replace(
 )
 
 
+TOLD = []
+"""The progress that was told of while the problems were made."""
+
+
 @pytest.fixture(scope="module")
 def chosen():
-    return held_out(CONFIG, PER_SIZE)
+    return held_out(CONFIG, PER_SIZE, lambda done, total: TOLD.append((done, total)))
+
+
+def test_progress_is_told_while_they_are_made(chosen):
+    assert TOLD[-1] == (len(chosen), len(chosen))
+
+
+def test_a_small_run_has_few_of_them():
+    assert module.problems_per_size(TINY) == 16
+    assert module.problems_per_size(atlas.configure("quick")) == module.problems_per_size(atlas.configure("laptop"))
+    assert module.problems_per_size(atlas.configure("paper-accel")) == module.PER_SIZE
 
 
 def test_all_kinds_are_alike(chosen):

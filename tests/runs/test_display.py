@@ -72,6 +72,13 @@ def test_every_line_has_the_same_fields(capsys):
     assert printed[3][2] == "solved new 10%, replayed 60%, edited 50%"
 
 
+def test_a_run_that_goes_on_shows_its_last_exam(capsys):
+    Lines(TINY, BEFORE, SolveRates(0.41, {"rooms": {1: 0.5, 2: 0.32}}))(moment())
+    printed = capsys.readouterr().out
+    assert "held out 41% (1 room 50%, 2 rooms 32%) |" in printed
+    assert "untrained" not in printed
+
+
 def wide_table():
     table = Table()
     for name in ("problem", "solved", "steps", "plan"):
@@ -104,7 +111,7 @@ def test_nothing_is_cut_where_nobody_looks(monkeypatch, capsys):
 @pytest.fixture
 def panel():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    panel = Panel(TINY, "runs/tiny", BEFORE, console)
+    panel = Panel(TINY, "runs/tiny", BEFORE, console=console)
     yield panel
     panel.close()
 
@@ -129,7 +136,7 @@ def test_the_panel_keeps_its_height_and_what_it_knows(panel):
 
 def test_a_teacher_without_memory_has_no_buffer_to_show():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    panel = Panel(Config(), "runs/dr", BEFORE, console)
+    panel = Panel(Config(), "runs/dr", BEFORE, console=console)
     page = drawn(panel, looked_on())
     panel.close()
     assert "buffer" not in page

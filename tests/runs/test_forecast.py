@@ -37,7 +37,7 @@ def test_the_disk_that_a_run_takes(cache: Path, tmp_path: Path) -> None:
     assert took / 1.2 < expected < 4 * took
     line = next(line for line in out.splitlines() if line.startswith("expected: "))
     assert "not known before it has run for a minute" in line
-    assert "at least" in line
+    assert "memory is not known" in line
     assert "of disk" in line
 
 
@@ -46,15 +46,17 @@ def test_time_and_memory_come_from_earlier_runs(cache: Path, tmp_path: Path) -> 
     trainer = build(config)
     first = told.forecast(config, trainer, tmp_path)
     assert first.seconds is None
-    assert first.is_least
+    assert (first.memory, first.is_first) == (None, True)
+    assert "minutes of compiling before it" in first.summary()
     assert "not known before it has run for a minute" in first.summary()
     told.remember(config, trainer, (10, 1.0), (1000, 2.0))  # too short to tell
     assert not cache.exists()
     told.remember(config, trainer, (1000, 20.0), (101_000, 120.0))
     then = told.forecast(config, trainer, tmp_path)
     assert then.seconds == pytest.approx(1020)
-    assert (then.is_limit, then.is_least) == (False, False)
+    assert (then.is_limit, then.is_first) == (False, False)
     assert "about 17:00; about" in then.summary()
+    assert "compiling" not in then.summary()
     longer = atlas.configure("tiny", {"run.total_steps": 2_000_000, "run.time_limit": 1.0, "run.seed": 5})
     limited = told.forecast(longer, trainer, tmp_path)
     assert (limited.seconds, limited.is_limit) == (60.0, True)

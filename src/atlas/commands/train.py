@@ -13,11 +13,11 @@ from atlas import plugins
 from atlas.commands.checks import require_memory
 from atlas.config import Config
 from atlas.documents import require_folder
-from atlas.domains import DOMAINS
+from atlas.domains import DOMAINS, find
 from atlas.errors import AtlasError
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, unused
-from atlas.runs.hosts import Hosts, join
+from atlas.runs.hosts import Hosts, cores, join
 from atlas.settings import changed
 from atlas.ued import TEACHERS, score_names
 from atlas.words import clock, command, short
@@ -56,11 +56,17 @@ def train_command(argv: list[str]) -> int:
     require_memory(args.config.least_memory())
     require_folder(args.folder or Path("runs"))
     if args.hosts.devices is not None and args.hosts.devices > 0:
-        args.config.require_even(args.hosts.devices)
+        try:
+            args.config.require_even(args.hosts.devices)
+        except AtlasError as error:
+            if args.hosts.devices <= (there := cores()):
+                raise
+            asked = f"--devices {args.hosts.devices} is more than this machine has cores ({there})"
+            raise AtlasError(f"{asked}; {error}") from None
     with join(args.hosts) as team:
         from atlas.runs.run import train
 
-        folder = args.folder or default_folder(args)
+        folder = args.folder or default_folder(args, say=team.is_leader and not args.json)
         result = train(
             folder, args.config, team, args.hosts.devices, args.preset, args.overwrite, args.tensorboard, args.wandb,
             quiet=args.json, init=args.init,
@@ -68,16 +74,22 @@ def train_command(argv: list[str]) -> int:
     return report(result, args.json)
 
 
-def default_folder(args: TrainArgs) -> Path:
-    """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced."""
+def default_folder(args: TrainArgs, say: bool = False) -> Path:
+    """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced, which
+    is said if `say`."""
     seed = args.config.run.seed
     name = Path(args.preset).stem + (f"-seed-{seed}" if seed != config_of(args.preset).run.seed else "")
     path = Path("runs") / name
-    return path if args.overwrite else unused(path)
+    free = path if args.overwrite else unused(path)
+    if say and free != path:
+        print(f"{path} is taken: this run is kept in {free}", flush=True)
+    return free
 
 
 def parse(argv: list[str]) -> TrainArgs:
     """Arguments, with the settings of the preset they name as defaults."""
+    if any(word.split("=")[0] == "--out" for word in argv):
+        raise AtlasError("--out is not an option of `atlas train`: `--folder FOLDER` says where the run is kept")
     name = argv[0] if argv and not argv[0].startswith("-") else DEFAULT
     config = config_of(name)
     for section in ("teacher", "domain"):  # another kind has other settings, which the flags are then made from
@@ -186,6 +198,9 @@ def report(result: Any, as_json: bool) -> int:
         print(f"pictures      {picture}")
     print(f"watch it      {command('watch', result.folder)}")
     print(f"read about it {command('report', result.folder)}")
+    row = DOMAINS[RunFolder(result.folder).config().domain.name]
+    if row.sets:
+        print(f"examine it    {command('eval', result.folder, '--problems', find(row.sets)[0].name)}")
     if result.stopped:
         print(f"stopped before the end; `{command('resume', result.folder)}` goes on", file=sys.stderr)
     return 0

@@ -17,7 +17,7 @@ from atlas.config import Config, PairingConfig
 from atlas.domains import domain_of, surface_of
 from atlas.errors import AtlasError
 from atlas.evaluation.play import Evaluator
-from atlas.evaluation.sets import Plan, certified, joined, one_by_one
+from atlas.evaluation.sets import Plan, Progress, certified, joined, one_by_one, silent
 from atlas.evaluation.statistics import SolveRates
 from atlas.runs.store import cache_folder, load_bulk, save_bulk
 from atlas.settings import ConfigError, from_plain, to_plain
@@ -27,13 +27,17 @@ from atlas.types import Problem
 SEED: Final = 0x5EED
 """Held-out problems are the same for every seed of a run."""
 PER_SIZE: Final = 128
-"""Problems for each value of the domain's stratum (in Minigrid, each number of rooms)."""
+"""Problems for each value of the domain's stratum (in Minigrid, each number of rooms), at most."""
+PER_ENV: Final = 2
+"""… and for each environment: a run that is only tried out should not wait for its exam."""
 DRAWN: Final = 1024
 """Problems drawn at a time."""
 ROUNDS: Final = 6
 """How often they are drawn while some kind is still wanted."""
 PATIENCE: Final = 4
 """Rounds after which lengths that were not found are replaced by others."""
+PROVEN: Final = 32
+"""Problems that are put to the prover at a time."""
 EFFORT: Final = 100
 """Nodes searched for a plan: problems that need more are left out."""
 LENGTH: Final = "length_"
@@ -59,8 +63,16 @@ class HeldOut:
         return len(self.values)
 
 
-def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
-    """Draw problems and prove them until there are enough of each kind, or ROUNDS rounds are used up."""
+def problems_per_size(config: Config) -> int:
+    """How many held-out problems a run has for each value of the stratum."""
+    return min(PER_SIZE, PER_ENV * config.run.num_envs)
+
+
+def held_out(config: Config, per_size: int, progress: Progress = silent) -> HeldOut:
+    """Draw problems and prove them until there are enough of each kind, or ROUNDS rounds are used up.
+
+    `progress` is called with how many of how many were found.
+    """
     made = parts(replace(config, pairing=PairingConfig(how="level")))
     domain, limit = made.world.domain, config.domain.step_limit
     stratum, values = domain.strata
@@ -74,9 +86,17 @@ def held_out(config: Config, per_size: int = PER_SIZE) -> HeldOut:
         shortest = jax.vmap(lambda task: count_paths(task).shortest)(drawn.task)
         return drawn, jax.vmap(lambda level: domain.measure(level)[stratum])(drawn.level), shortest
 
+    surface, goal = surface_of(config.domain.name), wanted.total()
+
     def prove(problems: list[Problem]) -> list[Plan | None]:
-        solutions = surface_of(config.domain.name).solve_many(problems, step_limit=limit, budget=EFFORT, bound=False)
-        return [solution.plan for solution in solutions]
+        """A plan for each, if one is found; some at a time, so that there is progress to tell of."""
+        plans: list[Plan | None] = []
+        for start in range(0, len(problems), PROVEN):
+            some = problems[start : start + PROVEN]
+            solutions = surface.solve_many(some, step_limit=limit, budget=EFFORT, bound=False)
+            plans += [solution.plan for solution in solutions]
+            progress(min(goal, goal - wanted.total() + sum(map(bool, plans))), goal)
+        return plans
 
     found: list[tuple[Kind, Problem, Plan]] = []
     for number in range(ROUNDS):
@@ -120,11 +140,12 @@ class Exam:
         return SolveRates(float(solved.mean()), {self.chosen.stratum: each})
 
 
-def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
+def obtain(path: Path, config: Config, progress: Progress = silent, per_size: int | None = None) -> HeldOut:
     """The held-out problems of a run: its own file, else from the cache, else drawn and proven. Its file is there
     afterwards."""
     with contextlib.suppress(AtlasError, OSError):
         return read(path, config)
+    per_size = per_size or problems_per_size(config)
     what = {**_settings(config), "per_size": per_size, "seed": SEED, "version": version("atlas-ued")}
     name = hashlib.blake2b(json.dumps(what, sort_keys=True).encode(), digest_size=12).hexdigest()
     cached = cache_folder() / "held-out" / f"{name}.npz"
@@ -132,7 +153,7 @@ def obtain(path: Path, config: Config, per_size: int = PER_SIZE) -> HeldOut:
     with contextlib.suppress(AtlasError, OSError):
         chosen = read(cached, config)
     if chosen is None:
-        chosen = held_out(config, per_size)
+        chosen = held_out(config, per_size, progress)
         with contextlib.suppress(OSError):  # a cache that cannot be written is no reason not to train
             write(cached, chosen, config)
     write(path, chosen, config)

@@ -39,6 +39,24 @@ def bar(words: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
+@contextmanager
+def bar_or_lines(words: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar or, where there is no terminal, a line now and then. Yields `progress(done, total)`."""
+    printed = time.monotonic()
+
+    def line(done: int, total: int) -> None:
+        nonlocal printed
+        if time.monotonic() - printed >= LINE_SECONDS:
+            printed = time.monotonic()
+            print(f"{words} {done}/{total}", flush=True)
+
+    if not sys.stderr.isatty():
+        yield line
+        return
+    with bar(words) as progress:
+        yield progress
+
+
 class Pace:
     """Env steps a second, over the last half minute."""
 
@@ -58,11 +76,13 @@ class Pace:
 class Known:
     """The status of a run, row by row. A row keeps what was last known."""
 
-    def __init__(self, config: Config, before: SolveRates) -> None:
+    def __init__(self, config: Config, before: SolveRates, last: SolveRates | None = None) -> None:
+        """`before`: solve rates of the untrained student; `last`: those of the last exam, if there was one."""
         self.config = config
         self.pace = Pace()
-        self.record: dict[str, Any] = {}
+        self.record: dict[str, Any] = {} if last is None else {"held_out": last.plain()}
         self.rows = dict.fromkeys(rows(config), "") | {"held out": f"{rates(before)}, untrained"}
+        self.rows |= facts(config, self.record)
 
     def learn(self, record: dict[str, Any]) -> None:
         """Take note of a new record: not every one has everything, nor every kind of batch."""
@@ -94,8 +114,15 @@ class Lines(Known):
 class Panel(Known):
     """A frame that is drawn over and over. Its rows stay where they are."""
 
-    def __init__(self, config: Config, title: str, before: SolveRates, console: Console | None = None) -> None:
-        super().__init__(config, before)
+    def __init__(
+        self,
+        config: Config,
+        title: str,
+        before: SolveRates,
+        last: SolveRates | None = None,
+        console: Console | None = None,
+    ) -> None:
+        super().__init__(config, before, last)
         self.title, self.before = title, before
         console = console or Console()
         self.live = Live(Text(""), console=console, refresh_per_second=4, vertical_overflow="visible")
@@ -127,9 +154,9 @@ class Panel(Known):
         self.live.stop()
 
 
-def display(config: Config, title: str, before: SolveRates) -> Lines | Panel:
+def display(config: Config, title: str, before: SolveRates, last: SolveRates | None = None) -> Lines | Panel:
     """A panel in a terminal, else lines."""
-    return Panel(config, title, before) if sys.stdout.isatty() else Lines(config, before)
+    return Panel(config, title, before, last) if sys.stdout.isatty() else Lines(config, before, last)
 
 
 def rows(config: Config) -> tuple[str, ...]:

@@ -45,10 +45,10 @@ class Forecast:
     seconds: float | None
     is_limit: bool
     """Whether it ends after these seconds because of its time limit."""
-    memory: float
-    """Bytes."""
-    is_least: bool
-    """Whether it will be more: no run like it was measured here."""
+    memory: float | None
+    """Bytes. Most of them are the compiler's, so they are known only of runs like one that was measured here."""
+    is_first: bool
+    """Whether no run like it was measured here: it is likely that its programs must still be compiled."""
     disk: float
     """Bytes, at most."""
     free: float
@@ -56,10 +56,13 @@ class Forecast:
 
     def summary(self) -> str:
         """The forecast in one line."""
-        time = "how long is not known before it has run for a minute"
+        unknown = "not known before it has run for a minute"
+        time = f"how long is {unknown}"
         if self.seconds is not None:
             time = f"{clock(self.seconds)} of training, its limit" if self.is_limit else f"about {clock(self.seconds)}"
-        memory = f"{'at least' if self.is_least else 'about'} {size(self.memory)} of memory"
+        if self.is_first:
+            time += ", and the first time some minutes of compiling before it"
+        memory = f"memory is {unknown}" if self.memory is None else f"about {size(self.memory)} of memory"
         disk = f"at most {size(self.disk)} of disk ({size(self.free)} free)"
         return f"expected: {time}; {memory}; {disk}"
 
@@ -75,13 +78,12 @@ def forecast(config: Config, trainer: Trainer, folder: Path) -> Forecast:
         if by_steps < (seconds or math.inf):
             seconds, is_limit = by_steps, False
     shapes = trainer.shapes
-    least = _resident() + size_of(shapes) + sum(config.least_memory().values())
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     return Forecast(
         seconds=seconds,
         is_limit=is_limit,
-        memory=least if known is None else known["memory"],
-        is_least=known is None,
+        memory=None if known is None else known["memory"],
+        is_first=known is None,
         disk=disk(config, size_of(shapes), size_of(shapes.policy), seconds),
         free=shutil.disk_usage(there).free,
     )
@@ -156,13 +158,6 @@ def _key(config: Config, trainer: Trainer) -> str:
     where = [trainer.layout.shards, jax.process_count(), jax.devices()[0].device_kind, cores(), os.uname().nodename]
     text = json.dumps([to_plain(work), where, jax.__version__], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _resident() -> int:
-    """Bytes of memory that this process has now."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return _peak()
 
 
 def _peak() -> int:

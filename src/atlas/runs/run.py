@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
@@ -21,10 +21,11 @@ from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import Exam, obtain
+from atlas.evaluation.sets import silent
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
-from atlas.runs.display import display, rates
+from atlas.runs.display import bar_or_lines, display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
 from atlas.runs.hosts import Team
 from atlas.runs.lineage import LineageTracker
@@ -183,6 +184,13 @@ def _require_changeable(folder: RunFolder, config: Config, start: Start) -> None
                 f"{key} can only change from a point that you choose: `{again} --from ITERATION` goes on from a "
                 "checkpoint, `--from-scratch` begins anew (settings of the section `run` can change at any time)"
             )
+    if "run.time_limit" in changed and config.run.time_limit is not None:
+        with suppress(CheckpointError, KeyError), closing(Checkpoints(folder.checkpoints, config.run.keep)) as kept:
+            last = start.iteration if start.iteration is not None else max(kept.steps(), default=0)
+            seconds = float(kept.about(last)["seconds"])
+            if seconds >= 60 * config.run.time_limit:
+                told = f"run.time_limit = {config.run.time_limit:g} is not allowed: it is for the whole run, and"
+                raise RunError(f"{told} {clock(seconds)} are used already; `{again}` goes on with the limit it had")
 
 
 def _finished(folder: RunFolder, config: Config) -> Result | None:
@@ -238,11 +246,11 @@ def train_as_leader(
     remember_compiled()
     made = parts(config, layout)
     trainer = build(config, layout, made)
-    with _disk(folder), ExitStack() as closing:
+    with _disk(folder), ExitStack() as stack:
         if start.scratch:
             _change(folder, config, start)
         checkpoints = Checkpoints(folder.checkpoints, config.run.keep)
-        closing.callback(checkpoints.close)
+        stack.callback(checkpoints.close)
         if not quiet:
             _say_where(folder, config, checkpoints, start, layout)
         if not checkpoints.steps() and not folder.has_history():
@@ -252,7 +260,8 @@ def train_as_leader(
                 print(forecast(config, trainer, folder.path).summary(), flush=True)
             trainer.compiled.start()  # beside the held-out problems and the first exam
         started = time.monotonic()
-        exam = Exam(made, obtain(folder.held_out_file, config))
+        with nullcontext(silent) if quiet else bar_or_lines("held-out problems") as progress:
+            exam = Exam(made, obtain(folder.held_out_file, config, progress))
         took = time.monotonic() - started
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
@@ -264,13 +273,12 @@ def train_as_leader(
         write_whole(folder.devices_file, json.dumps(told) + "\n")
         writers: list[Sink] = [JsonLines(folder.metrics_file, iteration)]
         steps = config.env_steps(iteration, trained)
-        after = next((r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r), None)
-        result = Result(
-            folder.path, iteration, steps, seconds, False, before, SolveRates.read(after) if after else before
-        )  # fmt: skip
+        exams = (r["held_out"] for r in reversed(read(folder.metrics_file)) if "held_out" in r)
+        last = next(map(SolveRates.read, exams), None)
+        result = Result(folder.path, iteration, steps, seconds, False, before, last or before)
         writers += sinks.open(folder.sinks_file, folder.path, to_plain(config), steps)
         for writer in writers:
-            closing.callback(writer.close)
+            stack.callback(writer.close)
         policies = Policies(folder, retention_of(config, config.run.policies))
         if untrained is not None:
             policies.keep(untrained, 0, 0, 0.0)
@@ -285,7 +293,7 @@ def train_as_leader(
             from atlas.runs.background_prover import Prover  # few runs ask a prover
 
             prover = Prover(config, trainer.teacher.memory, layout)
-            closing.callback(prover.close)
+            stack.callback(prover.close)
             update = StateUpdate(trainer.plan.prove, prover)
 
         def follow_lineage(moment: Moment) -> None:
@@ -297,6 +305,9 @@ def train_as_leader(
         def evaluate_and_snapshot(moment: Moment, due: Due) -> None:
             """Do what is due: evaluate on held-out problems, keep a snapshot of the curriculum, keep the policy."""
             started = time.monotonic()
+            first = not snapshots and (due.exam or due.snapshot)
+            if first and not quiet:
+                print("compiling the first look at the curriculum; its time does not count", flush=True)
             if due.exam:
                 result.after = exam.rates(moment.state.policy, moment.iteration)
                 moment.record["held_out"] = result.after.plain()
@@ -308,6 +319,8 @@ def train_as_leader(
                 moment.record["curriculum"] = snapshots[0].take(moment, due.snapshot)
             if due.policy:
                 policies.keep(moment.state.policy, moment.iteration, moment.steps, moment.seconds)
+            if first:
+                moment.uncharged.append(time.monotonic() - started)
             spent = {"exam": examined - started, "snapshot": time.monotonic() - examined}
             moment.record["looking_on"] = {name: round(seconds, 3) for name, seconds in spent.items()}
 
@@ -329,8 +342,8 @@ def train_as_leader(
 
         shown: list[Hook] = []
         if not quiet:
-            panel = display(config, str(folder.path), before)
-            closing.callback(panel.close)
+            panel = display(config, str(folder.path), before, last)
+            stack.callback(panel.close)
             shown.append(panel)
         wishes: list[bool] = []
 
@@ -343,8 +356,8 @@ def train_as_leader(
             _fit(trainer, config, state, seconds, hooks, team, lambda: bool(wishes), update)
         except NotANumber as error:
             rate = config.student.ppo.learning_rate / 2
-            last = max(checkpoints.steps(), default=0)
-            again = command("resume", folder.path, "--from", last, "--student.ppo.learning-rate", f"{rate:g}")
+            kept = max(checkpoints.steps(), default=0)
+            again = command("resume", folder.path, "--from", kept, "--student.ppo.learning-rate", f"{rate:g}")
             raise NotANumber(f"{error}; `{again}` goes on from the last checkpoint with half of it") from None
     with _disk(folder):
         write_whole(folder.summary_file, json.dumps(result.plain(), indent=2) + "\n")
@@ -379,7 +392,8 @@ def _say_where(folder: RunFolder, config: Config, checkpoints: Checkpoints, star
         last = start.iteration if start.iteration is not None else checkpoints.steps()[-1]
         about = checkpoints.about(last)
         limit = "" if config.run.time_limit is None else f" of {clock(60 * config.run.time_limit)}"
-        words = f"iteration {last:,}: {short(about['steps'])} of {short(config.run.total_steps)} steps"
+        total = f" of {short(config.run.total_steps)}" if config.run.time_limit is None else ""
+        words = f"iteration {last:,}: {short(about['steps'])}{total} steps"
         gone = f"{clock(about['seconds'])}{limit} gone"
         before = folder.devices() or layout.shards
         where = "" if layout.shards == before == 1 else f", on {layout.shards} device{'s' * (layout.shards > 1)}"
@@ -573,9 +587,7 @@ def _fit(
 
     iterations = int(state.iterations)
     if not is_over(config, config.env_steps(iterations, int(state.trained)), seconds):
-        started = time.monotonic()
-        state = compile_step(trainer, state)  # a signal ends it at once: nothing is lost yet
-        seconds += 0.0 if iterations else time.monotonic() - started  # charged once, to the first stretch
+        state = compile_step(trainer, state)  # not charged; a signal ends it at once: nothing is lost yet
     marks = [retention_of(config, most) for most in (config.run.policies, config.run.snapshots)]
 
     def next_mark(steps: int) -> int:
