@@ -38,7 +38,7 @@ class TraceArgs:
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
     """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     actions: str = ""
-    """Actions by number or name, separated by commas: 0,0,3 or forward,forward,pick_up."""
+    """Actions by number or name, separated by commas: 0,0,3 or "forward x2, pick up", as `atlas solve` prints plans."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -57,12 +57,12 @@ def trace_command(argv: list[str]) -> int:
     from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
     from atlas.runs.screen import Screen
-    from atlas.show.episode import action_number, trace
+    from atlas.show.episode import trace
+    from atlas.world import action_numbers
 
     keep_programs()
     subject = choose(args.file, args.name, args.index)
-    words = args.actions.replace(",", " ").split()
-    actions = [action_number(word, domain_for(subject).actions) for word in words]
+    actions = action_numbers(args.actions, domain_for(subject).actions)
     records = trace(subject, actions)
     if args.film:
         from atlas.show.media import save_episode
