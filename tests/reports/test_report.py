@@ -215,9 +215,9 @@ def test_learning_curves_are_of_runs_and_problems() -> None:
     np.testing.assert_allclose(found["mean"].value, [(2.0 + 1.5) / 8, (4.0 + 3.0) / 8])
     # Of 0 0 .2 .4 .5 .6 .8 1 the middle four; of .5 .5 1 1 1 1 1 1 as well.
     np.testing.assert_allclose(found["iqm"].value, [(0.2 + 0.4 + 0.5 + 0.6) / 4, 1.0])
-    for curve in found.values():
-        assert np.all(curve.low <= curve.value)
-        assert np.all(curve.value <= curve.high)
+    for line in found.values():
+        assert np.all(line.low <= line.value)
+        assert np.all(line.value <= line.high)
     assert found["mean"].low[0] < found["mean"].high[0]
     # For each problem the runs are drawn again: the lowest that can happen is the worse run at every problem.
     assert found["mean"].low[0] >= (0 + 0 + 0.5 + 0.8) / 4
