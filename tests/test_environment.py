@@ -48,6 +48,10 @@ def played(env, batch):
     return jax.device_get(jax.jit(jax.vmap(play))(jax.random.split(jax.random.key(1), 6), batch))
 
 
+def test_it_is_shown_in_a_line(env):
+    assert repr(env) == "Environment(minigrid, rooms=(1,), step_limit=9, label=True)"
+
+
 def test_episodes_are_those_that_trace_tells(env, batch, played):
     starts, actions, (seen, rewards, dones, infos) = played
     ends = set()

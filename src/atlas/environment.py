@@ -89,6 +89,13 @@ class Environment:
     label: bool = False
     """Whether `info["label"]` tells all propositions that hold: hundreds of bits, so not by itself."""
 
+    def __repr__(self) -> str:
+        """The domain, and its settings that are not the usual ones."""
+        own, usual = self.config.domain, type(self.config.domain)()
+        told = {one.name: getattr(own, one.name) for one in fields(own)}
+        changes = [f"{name}={value!r}" for name, value in told.items() if value != getattr(usual, name)]
+        return f"Environment({', '.join([self.name, *changes, *['label=True'] * self.label])})"
+
     @property
     def name(self) -> str:
         """The name of the domain."""

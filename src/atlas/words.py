@@ -15,7 +15,9 @@ def short(number: float) -> str:
 
 
 def size(number: float) -> str:
-    """Bytes as people read them: `1.2 GB`, `61 MB`, `0.4 MB`."""
+    """Bytes as people read them: `1.2 GB`, `61 MB`, `0.4 MB`, `12.5 KB`."""
+    if number < 1e5:
+        return f"{number / 1e3:.3g} KB"
     return f"{number / 1e9:.1f} GB" if number >= 1e9 else f"{number / 1e6:.{0 if number >= 1e7 else 1}f} MB"
 
 

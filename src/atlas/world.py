@@ -4,6 +4,7 @@ The world joins a domain and a formalism without knowing either: the formalism s
 the current task state, the domain says whether their propositions hold.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex, TypeVar
@@ -15,6 +16,7 @@ from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32
 
 from atlas.errors import AtlasError, nearest
+from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
 from atlas.types import Domain, DomainState, Formalism, Problem, Task, TaskState
 from atlas.vocabulary import ACCEPTED, RUNNING
@@ -105,6 +107,25 @@ def action_number(action: Action | Any, actions: Sequence[str]) -> int:
     if not 0 <= number < len(actions):
         raise AtlasError(f"{number} is no action; there are {known}")
     return number
+
+
+def action_numbers(text: str, actions: Sequence[str]) -> list[int]:
+    """The numbers of actions in a line, by number or name, as plans are printed: `right, pick up, forward x3`."""
+    found: list[int] = []
+    words, longest = text.replace(",", " ").split(), max(name.count("_") + 1 for name in actions)
+    while words:
+        times = re.fullmatch(r"[xX×](\d{1,6})", words[0])
+        if times is not None and found:
+            if not 1 <= int(times[1]) <= STEP_LIMIT:
+                raise AtlasError(f"'{words[0]}' is not possible: from x1 to x{STEP_LIMIT} is allowed")
+            found += [found[-1]] * (int(times[1]) - 1)
+            del words[0]
+            continue
+        names = (n for n in range(min(longest, len(words)), 1, -1) if "_".join(words[:n]).lower() in actions)
+        taken = next(names, 1)
+        found.append(action_number(" ".join(words[:taken]), actions))
+        del words[:taken]
+    return found
 
 
 Tree = TypeVar("Tree")

@@ -79,10 +79,11 @@ def test_what_people_see(made: Path, capsys: pytest.CaptureFixture[str]) -> None
         "behind-you",
         "in-distribution",
         "IQM",
-        "worst 10 %",
+        "CVaR needs at least 4 attempts a problem.",
         "written",
     ):
         assert words in out
+    assert "worst" not in out
 
 
 def attempts_at(made: Path, count: int, trivial: list[int]) -> tuple[ProblemSet, Policy, Attempts]:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from atlas.cli import main
-from atlas.commands.episodes import Game, split_keys
+from atlas.commands.episodes import Game, fitted, split_keys
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.tasks.machine import ACCEPT, flat_task
@@ -50,6 +50,20 @@ def test_a_whole_game() -> None:
     assert (game.episode.steps, game.total) == (0, 0.0)
     press(game, "q")
     assert not game.running
+
+
+def test_a_large_machine_is_cut_to_the_terminal() -> None:
+    key, ball = IDS["carrying_key"] + 1, IDS["front_ball"] + 1
+    chain = [(n, n + 1, [key if n % 2 == 0 else ball]) for n in range(30)]
+    game = Game(Problem(level=LEVEL, task=flat_task([*chain, (30, ACCEPT, [key], 1.0)])))
+    press(game, "p")
+    console = Console(file=io.StringIO(), width=80, height=24)
+    console.print(fitted(console, game.screen, 24))
+    shown = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(shown) == 24
+    assert "step 1" in shown[0]
+    assert any("▶  u1 " in line for line in shown)
+    assert any(line.startswith("… ") and line.endswith("more states") for line in shown)
 
 
 def test_every_action_has_a_key() -> None:

@@ -45,8 +45,9 @@ def test_a_problem_without_colours_shows_what_can_be_typed(problem: str, capsys:
     assert "Pick up a blue key, then go to an open red door." in shown
 
 
-def test_pictures_are_written(problem: str, tmp_path: Path) -> None:
+def test_pictures_are_written(problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", problem, "--png", str(tmp_path / "a.png"), "--svg", str(tmp_path / "a.svg")]) == 0
+    assert f"written to {tmp_path / 'a.png'}\nwritten to {tmp_path / 'a.svg'}\n" in capsys.readouterr().out
     with Image.open(tmp_path / "a.png") as image:
         assert image.width > 6 * 32
     assert (tmp_path / "a.svg").read_text().startswith("<svg ")

@@ -89,6 +89,7 @@ def test_reads_formulas_and_files(capsys, tmp_path, monkeypatch):
         (["F front_ball"], "This is an LTLf formula: add --ltlf to read it as one."),
         (["F front_bal", "--ltlf"], "'front_bal' is no proposition; did you mean front_ball"),
         (["nosuch.yaml"], "nosuch.yaml does not exist"),
+        (["F(front_bal & X F carrying_key)"], "It looks like LTLf: add --ltlf to read it as a formula."),
         (["go to a ball", "--png", "x.png", "--scale", "0"], "--scale 0 is not possible: from 0.1 to 20 is allowed"),
     ],
 )

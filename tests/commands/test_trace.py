@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 
 from atlas.cli import main
+from atlas.errors import AtlasError
+from atlas.world import action_numbers
 
 PROBLEM = """
 level: |
@@ -44,6 +46,23 @@ def test_people_get_a_table(problem: str, capsys: pytest.CaptureFixture[str]) ->
     assert "put_down" in shown
     assert "uA" in shown
     assert "carrying_key_blue" in shown
+
+
+def test_a_plan_is_read_as_solve_prints_it(problem: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["solve", problem]) == 0
+    plan = capsys.readouterr().out.split("plan: ")[1].strip()
+    assert "pick up" in plan
+    assert main(["trace", problem, "--actions", plan, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[-1]["task_state"] == "uA"
+
+
+def test_names_with_spaces_and_repetitions() -> None:
+    actions = ("forward", "right", "left", "pick_up", "put_down", "toggle")
+    assert action_numbers("right, Pick up x2 forward x3,2, put_down", actions) == [1, 3, 3, 0, 0, 0, 2, 4]
+    with pytest.raises(AtlasError, match="'x3' is no action"):
+        action_numbers("x3", actions)
+    with pytest.raises(AtlasError, match="from x1 to x512"):
+        action_numbers("left x0", actions)
 
 
 def test_a_film_has_a_frame_for_each_record(problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -208,6 +208,7 @@ def test_the_protocol_in_words() -> None:
     assert cvar_protocol(20) == "ranked by 10 attempts a problem, mean of the 10 others, and the other way round"
     assert "ranked by 2 attempts a problem, mean of the 3 others" in cvar_protocol(5)
     assert "the paper's 10 + 10" in cvar_protocol(5)
+    assert "ranked by 1 attempt a problem, mean of the other, and" in cvar_protocol(2)
 
 
 def test_cvar_over_runs() -> None:

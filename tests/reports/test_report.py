@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 from atlas.cli import main
 from atlas.evaluation.statistics import STATISTICS
 from atlas.reports.episodes import choose
-from atlas.reports.figures import join, learning_curves, solve_rates
+from atlas.reports.figures import at, curve, join, learning_curves, solve_rates
 from atlas.reports.page import Report, page, run_table
 from atlas.reports.reading import group_runs, nearest_preset, read_runs
-from atlas.reports.results import evaluated, tables
+from atlas.reports.results import charts, evaluated, tables
 from atlas.reports.tables import Number, Table, save_table, tex, to_csv, to_html, to_latex
 from fake_runs import NAMES, ODD_NAME, fake_run
 
@@ -108,6 +108,22 @@ def test_curves_on_held_out_problems_have_every_axis(single: str) -> None:
     learning = re.findall(r'<section id="learning">(.*?)</section>', single, re.DOTALL)[0]
     assert re.findall(r'<button type="button" data-axis="([^"]*)"', learning) == ["env steps", "minutes", "updates"]
     assert re.findall(r'<figure data-axis="([^"]+)"', learning) == ["env steps", "minutes", "updates"]
+
+
+def test_curves_on_held_out_problems_begin_with_the_untrained_student(folder: Path) -> None:
+    groups = group_runs(read_runs([folder / "one-seed0"]))
+    for key in ("all", "rooms_1"):
+        line = curve(groups[0], at("held_out", key))
+        assert line is not None
+        assert (line.x[0], line.value[0]) == (0, 0.02)
+
+
+def test_few_attempts_have_no_curve_of_the_worst(tmp_path: Path) -> None:
+    runs = read_runs([fake_run(tmp_path / "run", attempts=2)])
+    (one,) = evaluated(group_runs(runs))
+    drawn = {chart.name: chart.caption for chart in charts(one)}
+    assert "cvar-set" not in drawn
+    assert "CVaR needs at least 4 attempts a problem." in drawn["aggregate-set"]
 
 
 def test_how_attempts_failed_is_shown(single: str) -> None:
@@ -199,9 +215,9 @@ def test_learning_curves_are_of_runs_and_problems() -> None:
     np.testing.assert_allclose(found["mean"].value, [(2.0 + 1.5) / 8, (4.0 + 3.0) / 8])
     # Of 0 0 .2 .4 .5 .6 .8 1 the middle four; of .5 .5 1 1 1 1 1 1 as well.
     np.testing.assert_allclose(found["iqm"].value, [(0.2 + 0.4 + 0.5 + 0.6) / 4, 1.0])
-    for curve in found.values():
-        assert np.all(curve.low <= curve.value)
-        assert np.all(curve.value <= curve.high)
+    for line in found.values():
+        assert np.all(line.low <= line.value)
+        assert np.all(line.value <= line.high)
     assert found["mean"].low[0] < found["mean"].high[0]
     # For each problem the runs are drawn again: the lowest that can happen is the worse run at every problem.
     assert found["mean"].low[0] >= (0 + 0 + 0.5 + 0.8) / 4

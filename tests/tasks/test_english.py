@@ -191,6 +191,8 @@ def test_guards_do_not_mention_what_cannot_happen():
         ("(go to a ball", "this bracket is never closed (column 1)"),
         ("either go to a ball", "'either' needs an 'or'"),
         ("go to a ball 0 times", "0 times is not possible: from 1 to 50 is allowed"),
+        ("go to a ball but never open a locked door", "with 'locked door': write 'never open a door' (column 24)"),
+        ("open a locked red door", "'open' does not go with 'locked red door': write 'open a red door' (column 1)"),
         ("go to a ball # now", "'#' means nothing in a task (column 14)"),
         ("", "the task is empty"),
         ("after you go to a ball a key", "a comma is needed"),

@@ -84,6 +84,8 @@ def edit_command(argv: list[str]) -> int:
     console.print(portrait(before, colour))
     for one in edits:
         console.print("", f"[bold]{one.edit}[/]", "", portrait(one.problem, colour), sep="\n")
+    for file in filter(None, (args.png, args.out)):
+        print(f"written to {file}")
     return 0
 
 

@@ -1,11 +1,12 @@
 """`atlas trace`, `atlas play`, `atlas watch`: one problem, played from actions, by keyboard or by a policy."""
 
+import functools
 import itertools
 import json
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class TraceArgs:
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
     """A file that ATLAS reads, SET:NAME for a problem of a set, or the name of a set or of a hand-designed problem."""
     actions: str = ""
-    """Actions by number or name, separated by commas: 0,0,3 or forward,forward,pick_up."""
+    """Actions by number or name, separated by commas: 0,0,3 or "forward x2, pick up", as `atlas solve` prints plans."""
     name: str | None = None
     """Which problem of a set, by name."""
     index: int | None = None
@@ -57,12 +58,12 @@ def trace_command(argv: list[str]) -> int:
     from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
     from atlas.runs.screen import Screen
-    from atlas.show.episode import action_number, trace
+    from atlas.show.episode import trace
+    from atlas.world import action_numbers
 
     keep_programs()
     subject = choose(args.file, args.name, args.index)
-    words = args.actions.replace(",", " ").split()
-    actions = [action_number(word, domain_for(subject).actions) for word in words]
+    actions = action_numbers(args.actions, domain_for(subject).actions)
     records = trace(subject, actions)
     if args.film:
         from atlas.show.media import save_episode
@@ -101,7 +102,7 @@ def _table(subject: Any, records: "list[Record]", actions: list[int]) -> "Table"
 # `atlas play`: a problem on the keyboard, in the terminal.
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
 
     from atlas.evaluation.from_text import ProblemFromText
     from atlas.settings import DomainSettings
@@ -164,12 +165,12 @@ def play_command(argv: list[str]) -> int:
         given = asked.problem
     game = Game(given)
     with _raw_terminal() as keys:
-        _show(game.screen())
+        _show(game.screen)
         for key in keys:
             game.press(key)
             if not game.running:
                 break
-            _show(game.screen())
+            _show(game.screen)
     print(game.summary())
     return 0
 
@@ -236,8 +237,8 @@ class Game:
         elif key in actions and not self.episode.record.done:
             self.total += self.episode.act(actions[key]).reward
 
-    def screen(self) -> "RenderableType":
-        """Everything there is to see."""
+    def screen(self, most: int | None = None) -> "RenderableType":
+        """Everything there is to see; `most` lines of the machine."""
         from rich.console import Group
         from rich.table import Table
 
@@ -250,7 +251,7 @@ class Game:
         sides.add_row(surface.terminal(level), panel)
         label = "  ".join(most_specific(self.episode.record.label, self.episode.domain.vocabulary)) or "nothing"
         keys = f"[dim]{surface.keys[1]}  r restart  q quit[/]"
-        return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(), "", keys)
+        return Group(self._title(), "", sides, "", f"[bold]label[/]  {label}", *self._progress(most), "", keys)
 
     def _title(self) -> str:
         from rich.markup import escape
@@ -258,14 +259,14 @@ class Game:
         name = getattr(self.subject, "name", "")
         return f"[bold]{escape(name) or 'level'}[/]   step {self.episode.steps}   return {self.total:g}"
 
-    def _progress(self) -> "list[RenderableType]":
+    def _progress(self, most: int | None) -> "list[RenderableType]":
         """The task with its current state marked, and how it ended."""
         from atlas.show.problem import task_rows
         from atlas.types import Problem
 
         if not isinstance(self.subject, Problem):
             return []
-        rows = ["", *task_rows(self.subject.task, self.episode.domain.vocabulary, self.episode.place)]
+        rows = ["", *task_rows(self.subject.task, self.episode.domain.vocabulary, self.episode.place, most)]
         return rows + (["", f"{self._ending()}   r plays again"] if self.episode.record.done else [])
 
     def _ending(self) -> str:
@@ -285,13 +286,25 @@ class Game:
         )
 
 
-def _show(screen: Any) -> None:
+def fitted(console: "Console", screen: "Callable[[int | None], RenderableType]", height: int) -> "RenderableType":
+    """A screen with as many lines of its machine as there is room for, so that the level does not scroll away."""
+
+    def lines(content: "RenderableType") -> int:
+        return len(console.render_lines(content, pad=False))
+
+    whole = screen(None)
+    if lines(whole) <= height:
+        return whole
+    return screen(max(2, height - lines(screen(2)) + 2))
+
+
+def _show(screen: "Callable[[int | None], RenderableType]") -> None:
     """Draw from the top left; what the last screen left below is wiped."""
     from atlas.runs.screen import Screen
 
     console = Screen()
     with console.capture() as capture:
-        console.print(screen)
+        console.print(fitted(console, screen, console.height))
     lines = "\x1b[K\r\n".join(capture.get().splitlines())
     sys.stdout.write(f"\x1b[H{lines}\x1b[K\x1b[J")
     sys.stdout.flush()
@@ -331,7 +344,6 @@ def split_keys(data: str) -> list[str]:
 # `atlas watch`: see a trained policy play a problem.
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
     from rich.text import Text
 
     from atlas.show.episode import Scene
@@ -474,7 +486,8 @@ def _show_watch(
         for scene in playing:
             due = time.monotonic() + 1 / fps
             if moving:
-                _redraw(console, screen(problem, scene, colour))
+                made = functools.partial(screen, problem, scene, colour)
+                _redraw(console, fitted(console, made, console.height - 1))
                 time.sleep(max(0.0, due - time.monotonic()) if scene.choice else 4 / fps)
             else:
                 console.print(screen(problem, scene, colour))
@@ -482,8 +495,9 @@ def _show_watch(
             yield scene
 
 
-def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "RenderableType":
-    """Everything there is to see of a moment; without colours the level is drawn in letters."""
+def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True, most: int | None = None) -> "RenderableType":
+    """Everything there is to see of a moment, with `most` lines of the machine; without colours the level is drawn in
+    letters."""
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
@@ -498,7 +512,7 @@ def screen(problem: "NamedProblem", scene: "Scene", colour: bool = True) -> "Ren
     title += f"   [bold]{record.task_state}[/]" + (f"   reward {record.reward:g}" if record.reward else "")
     sides = Table.grid(padding=(0, 3))
     sides.add_row(level_rows(scene.level, colour)[0], Text("\n").join(_thoughts(scene)))
-    task = task_rows(problem.task, domain_for(problem).vocabulary, scene.place)
+    task = task_rows(problem.task, domain_for(problem).vocabulary, scene.place, most)
     return Group(title, "", sides, "", *task)
 
 

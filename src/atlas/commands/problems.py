@@ -161,6 +161,8 @@ def show_command(argv: list[str]) -> int:
         console.print(overview(subjects))
     else:
         console.print(portrait(subjects[0], colour=console.color_system is not None))
+        for file in filter(None, (args.png, args.svg)):
+            print(f"written to {file}")
     return 0
 
 

@@ -1,6 +1,7 @@
 """`atlas task`: read a task, then explain, draw, check or convert it. Only drawings need JAX and Pillow."""
 
 import json
+import re
 import sys
 import warnings
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from atlas.vocabulary import Vocabulary
 
 TEXT_SUFFIXES = (".txt", ".ltlf", ".hoa", ".dot")
+LOOKS_LIKE_LTLF = re.compile(r"\b[FGXNUWR]\s*\(|[&|]|->")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ def task_command(argv: list[str]) -> int:
 
             shown = [Text(in_one_line(task, vocabulary, phrase)), task_text(task, vocabulary), Text(listed)]
             Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
+            for file in filter(None, (args.svg, args.png)):
+                print(f"written to {file}")
         print("\n\n".join(parts), end="\n" if parts else "")
     return int(args.check and any(finding.level == "error" for finding in findings))
 
@@ -206,7 +210,9 @@ def _from_words(text: str, args: TaskArgs, vocabulary: "Vocabulary", is_ltlf: bo
         try:
             parse(text, vocabulary)
         except AtlasError:
-            raise error from None
+            if not LOOKS_LIKE_LTLF.search(text):
+                raise error from None
+            raise AtlasError(f"{error}\nIt looks like LTLf: add --ltlf to read it as a formula.") from None
         raise AtlasError(f"{error}\nThis is an LTLf formula: add --ltlf to read it as one.") from None
 
 

@@ -25,6 +25,8 @@ from atlas.evaluation.sets import ProblemSet
 from atlas.evaluation.statistics import (
     ALPHAS,
     STATISTICS,
+    TOO_FEW_FOR_CVAR,
+    WORTH_SHOWING,
     Estimate,
     bootstrap,
     cvar,
@@ -304,7 +306,7 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
         console.print(f"… and {len(left)} more, solved at {_span(left)} (--all shows them)")
     if content["together"]["by_tag"]:
         console.print("", _tag_table(content["together"]["by_tag"]), sep="\n")
-    console.print("", _overall(content), "", _runs(content["runs"]), sep="\n")
+    console.print("", _overall(content), "", _runs(content), sep="\n")
     console.print("", _notes(content), sep="\n")
     for file in files:
         console.print(f"written to {file}", soft_wrap=True)
@@ -391,10 +393,14 @@ def _tag_table(by_tag: Plain) -> Table:
     return table
 
 
+def _shows_cvar(content: Plain) -> bool:
+    return int(content["set"]["attempts"]) >= WORTH_SHOWING
+
+
 def _overall(content: Plain) -> Table:
     """Every number over all problems and runs, with its interval."""
     together = content["together"]
-    curve = {point["alpha"]: point for point in together["cvar"]}
+    curve = {point["alpha"]: point for point in together["cvar"] if _shows_cvar(content)}
     rows = {words: together[name] for name, words in AGGREGATES.items()}
     rows |= {f"worst {alpha} %": curve[alpha] for alpha in SHOWN_ALPHAS if alpha in curve}
     table = _table("over all", "solved", "95 %")
@@ -404,17 +410,18 @@ def _overall(content: Plain) -> Table:
     return table
 
 
-def _runs(runs: list[Plain]) -> Table:
+def _runs(content: Plain) -> Table:
     """A row for each run."""
-    table = _table("run", *AGGREGATES.values(), f"worst {ONE_ALPHA} %", "steps", "plan")
-    for run in runs:
+    shown = _shows_cvar(content)
+    table = _table("run", *AGGREGATES.values(), *[f"worst {ONE_ALPHA} %"] * shown, "steps", "plan")
+    for run in content["runs"]:
         worst = [f"{point['value']:.3f}" for point in run["cvar"] if point["alpha"] == ONE_ALPHA]
         name = f"{Path(run['run']).name}, iteration {run['iteration']}"
         steps = (run["mean_steps"], run["mean_plan_length"])
         table.add_row(
             escape(name),
             *(f"{run[name]:.3f}" for name in AGGREGATES),
-            *(worst or ["–"]),
+            *(worst or ["–"]) * shown,
             *("–" if number is None else f"{number:.1f}" for number in steps),
         )
     return table
@@ -426,7 +433,9 @@ def _notes(content: Plain) -> str:
     parts = [f"Intervals: of single problems Wilson's, over all from {drawn}; none where that tells nothing."]
     if content["set"]["greedy"]:
         parts = [f"Intervals: from {drawn}. Greedy attempts at a problem are all the same, so there is one."]
-    if together["cvar_protocol"]:
+    if not _shows_cvar(content) and not content["set"]["greedy"]:
+        parts.append(TOO_FEW_FOR_CVAR)
+    elif together["cvar_protocol"]:
         parts.append(f"Worst: CVaR, {together['cvar_protocol']}.")
     if trivial := together["trivial"]:
         are = "is" if trivial == 1 else "are"

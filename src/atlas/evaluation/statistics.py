@@ -173,12 +173,18 @@ def cvar(attempts: np.ndarray, alphas: tuple[float, ...] = ALPHAS) -> np.ndarray
 RANKED_BY: Final = 10
 """Attempts that rank the problems in the paper's CVaR, and as many others are averaged."""
 
+WORTH_SHOWING: Final = 4
+"""Attempts a problem from which on CVaR is shown: with fewer it ranks by one, and says little but noise."""
+TOO_FEW_FOR_CVAR: Final = f"CVaR needs at least {WORTH_SHOWING} attempts a problem."
+
 
 def cvar_protocol(attempts: int) -> str:
     """How `cvar` uses so many attempts at a problem, in words."""
     half = attempts // 2
     few = f"; the paper's {RANKED_BY} + {RANKED_BY} rank better and give lower numbers" if half < RANKED_BY else ""
-    return f"ranked by {half} attempts a problem, mean of the {attempts - half} others, and the other way round{few}"
+    by = "1 attempt" if half == 1 else f"{half} attempts"
+    others = "other" if attempts - half == 1 else f"{attempts - half} others"
+    return f"ranked by {by} a problem, mean of the {others}, and the other way round{few}"
 
 
 def cvar_over_runs(

@@ -33,7 +33,7 @@ class Run:
     name: str
     config: Config
     records: list[Plain]
-    """The lines of its metrics file."""
+    """The lines of its metrics file, behind the exam of its untrained student where that is known."""
     untrained: float | None
     """The share of held-out problems that its untrained student solved, where it stopped to say so."""
     evaluations: dict[str, Plain]
@@ -72,16 +72,20 @@ def _read_run(path: Path, name: str) -> Run:
     folder = find(path)
     notes: list[str] = []
     told = _read_evaluations(results_of(path), notes)
+    before = _untrained(folder)
+    records = [
+        record
+        for record in read(folder.metrics_file)
+        if isinstance(record.get("steps"), int | float) and isinstance(record.get("seconds", 0.0), int | float)
+    ]
+    if before and records and records[0]["steps"] > 0:
+        records.insert(0, {"iteration": 0, "trained": 0, "steps": 0, "seconds": 0.0, "held_out": before})
     return Run(
         path=path,
         name=name,
         config=folder.config(),
-        records=[
-            record
-            for record in read(folder.metrics_file)
-            if isinstance(record.get("steps"), int | float) and isinstance(record.get("seconds", 0.0), int | float)
-        ],
-        untrained=_untrained(folder),
+        records=records,
+        untrained=before.get("all"),
         evaluations={stem: content for stem, content in told.items() if content.get("runs")},
         over_time={stem.removesuffix(OVER_TIME): content for stem, content in told.items() if content.get("points")},
         snapshots=tuple(sorted(folder.snapshots.glob("*.npz"))),
@@ -89,10 +93,11 @@ def _read_run(path: Path, name: str) -> Run:
     )
 
 
-def _untrained(folder: RunFolder) -> float | None:
+def _untrained(folder: RunFolder) -> dict[str, float]:
+    """Shares of held-out problems that the untrained student solved, of all and by stratum."""
     before = folder.summary().get("before")
-    rate = before.get("all") if isinstance(before, dict) else None
-    return float(rate) if isinstance(rate, int | float) else None
+    known = before.items() if isinstance(before, dict) else ()
+    return {key: float(rate) for key, rate in known if isinstance(rate, int | float)}
 
 
 def _read_evaluations(files: dict[str, Path], notes: list[str]) -> dict[str, Plain]:

@@ -9,7 +9,16 @@ from typing import Any, Final
 import numpy as np
 
 from atlas.evaluation.results import stratum_of
-from atlas.evaluation.statistics import STATISTICS, Estimate, bootstrap, cvar_protocol, intervals_over_runs, mean
+from atlas.evaluation.statistics import (
+    STATISTICS,
+    TOO_FEW_FOR_CVAR,
+    WORTH_SHOWING,
+    Estimate,
+    bootstrap,
+    cvar_protocol,
+    intervals_over_runs,
+    mean,
+)
 from atlas.reports.figures import AGGREGATES, INKS, Chart, bars, dots, stacked
 from atlas.reports.reading import Group, Plain, Run
 from atlas.reports.tables import Cell, Number, Table
@@ -154,14 +163,17 @@ def charts(one: Evaluated) -> Iterator[Chart]:
     curves = [
         (number, result.group.name, curve) for number, result in enumerate(one.results) if (curve := result.cvar())
     ]
-    if curves:
-        protocol = cvar_protocol(int(one.about.get("attempts", 10)))
+    attempts = int(one.about.get("attempts", 10))
+    too_few = bool(curves) and attempts < WORTH_SHOWING
+    if curves and not too_few:
+        protocol = cvar_protocol(attempts)
         left_out = f" Without the {one.trivial} that the first label completes." if one.trivial else ""
         words = f"CVaR: mean solve rate on the worst share of problems, within {one.limit}; {protocol}.{left_out}"
         yield Chart(f"cvar-{one.name}", f"CVaR, {one.name}", words, _cvar(curves))
     values, low, high = _arrays([[result.aggregates[kind] for kind in AGGREGATES] for result in one.results])
     solved = f" {one.trivial} that the first label completes count as solved." if one.trivial else ""
     words = f"Solve rates {within}; intervals of 95 % by stratified bootstrap.{solved}"
+    words += f" {TOO_FEW_FOR_CVAR}" * too_few
     yield Chart(
         f"aggregate-{one.name}",
         f"Solve rate, {one.name}",

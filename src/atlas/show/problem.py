@@ -85,12 +85,20 @@ def level_rows(level: Level, colour: bool = True) -> list[RenderableType]:
     return [surface.terminal(level), row]
 
 
-def task_rows(task: Any, vocabulary: Vocabulary, current: Node | None = None) -> list[RenderableType]:
-    """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked."""
+SHORT: Final = 160
+"""Letters of a sentence that a small terminal has room for: two lines."""
+
+
+def task_rows(
+    task: Any, vocabulary: Vocabulary, current: Node | None = None, most: int | None = None
+) -> list[RenderableType]:
+    """A task for the terminal: in a sentence, if one says it, and as a machine with the current state marked. With
+    `most` lines of that, a long sentence is left out, too."""
     task = unpack(task)
     words = explain(task, vocabulary)
-    machine = task_text(task, vocabulary, current)
-    return [escape(words), "", machine] if is_prose(words) else [machine]
+    machine = task_text(task, vocabulary, current, most)
+    told = is_prose(words) and (most is None or len(words) <= SHORT)
+    return [escape(words), "", machine] if told else [machine]
 
 
 def overview(subjects: Sequence[Subject]) -> Table:

@@ -301,10 +301,12 @@ _MARKS: Final = {ACCEPTED: " ✓", REJECTED: " ✗"}
 _STYLES: Final = {ACCEPTED: "green", REJECTED: "red"}
 
 
-def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None) -> TerminalText:
-    """The task as text; `current` is marked with an arrow."""
+def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None, most: int | None = None) -> TerminalText:
+    """The task as text; `current` is marked with an arrow. Where that takes more lines than `most` (2 or more), those
+    of the current state come first, and the last says how many states are left out."""
     words = Words(vocabulary)
     lines: list[TerminalText] = []
+    blocks: dict[Node, int] = {}
     for m in _root_first(task):
         machine = task.machines[m]
         if not task.is_flat:
@@ -314,6 +316,7 @@ def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None) -
             edges, outcome, here = machine.leaving[u], machine.outcomes[u], current == (m, u)
             if not edges and outcome in _MARKS and u != 0 and not here:
                 continue
+            blocks[m, u] = len(lines)
             lead = TerminalText("▶ " if here else "→ " if u == 0 else "  ")
             lead.append(machine.name(u).rjust(width), "bold reverse" if here else "bold")
             if not edges:
@@ -337,4 +340,10 @@ def task_text(task: Task, vocabulary: Vocabulary, current: Node | None = None) -
                 lines.append(line.append(f"  ({reward})" if reward else ""))
     if _any_hidden(task):
         lines.append(TerminalText(HIDDEN, "dim"))
-    return TerminalText("\n").join(lines)
+    if most is None or len(lines) <= most:
+        return TerminalText("\n").join(lines)
+    first = blocks.get(current, 0) if current is not None else 0
+    shown = lines[first : first + most - 1]
+    left = len(blocks) - sum(first <= start < first + most - 1 for start in blocks.values())
+    more = TerminalText(f"… {left} more state{'s'[: left != 1]}", "dim")
+    return TerminalText("\n", no_wrap=True, overflow="ellipsis").join([*shown, more])

@@ -5,6 +5,7 @@ labels a command holds on, and complains about words that nobody knows and thing
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
@@ -491,7 +492,31 @@ class CommandReader(Reader):
                         f"'{said}' does not go with '{thing.words()}', but with {listed(nouns)}", self._at(phrase)
                     )
         names = listed([thing.words() for phrase in phrases for thing in phrase.things], "and")
-        self.fail(f"'{said}' does not go with '{names}': there is no such thing here")
+        plainer = self._plainer(pattern, phrases)
+        never = "never " * (self.place > 0 and self.tokens[self.place - 1].text == "never")
+        why = f"write '{never}{plainer}'" if plainer else "there is no such thing here"
+        self.fail(f"'{said}' does not go with '{names}': {why}")
+
+    def _plainer(self, pattern: tuple[str, ...], phrases: Sequence[NounPhrase]) -> str:
+        """The command without an attribute that the verb does not go with, as `open a door` for `open a locked door`:
+        where there are such things. Empty if there is none."""
+        known = {thing for keys in self.lexicon.props.values() for key in keys for thing in key}
+        for slot, phrase in enumerate(phrases):
+            for thing in phrase.things if len(phrase.things) == 1 else ():
+                for attribute in sorted(thing.attributes) if thing in known else ():
+                    simple = thing._replace(attributes=thing.attributes - {attribute})
+                    changed = (*phrases[:slot], replace(phrase, things=(simple,)), *phrases[slot + 1 :])
+                    if self.meaning(pattern, changed) is not None:
+                        return self.in_order(" ".join(pattern), changed)
+        return ""
+
+    @staticmethod
+    def in_order(pattern: str, phrases: Sequence[NounPhrase]) -> str:
+        """A command in words, its things in the order in which they were said; empty where these are not one each."""
+        if any(len(phrase.things) != 1 for phrase in phrases) or pattern.count("{}") != len(phrases):
+            return ""
+        names = (phrase.things[0].words() for phrase in phrases)
+        return pattern.format(*(f"{'an' if name[0] in 'aeiou' else 'a'} {name}" for name in names))
 
     def _groups(self, attributes: frozenset[str]) -> list[list[str]]:
         """Attributes by the group that they belong to."""

@@ -1180,7 +1180,7 @@ class SentenceReader(CommandReader):
                 said = " ".join(command.pattern).replace("{}", "…")
                 self.note(
                     f"'{said}' is read as being there with it in hand; to leave it there write "
-                    f"'{self.words.guard(other.guard)}'"
+                    f"'{self.in_order(PUT, command.phrases) or self.words.guard(other.guard)}'"
                 )
         return None if phrase is None else self.within(phrase)
 
