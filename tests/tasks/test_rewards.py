@@ -14,7 +14,7 @@ from twins.paths import simple_paths
 from twins.random_tasks import FLAT, NESTED, as_masks, follower, random_flat, random_hierarchy, random_trace
 
 GAMMA = 0.9
-SHAPED = Shaped(RewardMachines(), GAMMA)
+SHAPED = Shaped(gamma=GAMMA)
 run, run_shaped = follower(RewardMachines()), follower(SHAPED)
 sampled = {
     "flat": lambda seed: pack(random_flat(seed), FLAT),

@@ -6,7 +6,7 @@ also due while a task waits where it is; so it is added by the formalism (`Shape
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float32, Int, Int8, Int32
 
 from atlas.struct import Struct
 from atlas.tasks.machine import UNUSED
-from atlas.tasks.packed import PackedTask, TaskState
+from atlas.tasks.packed import PackedTask, RewardMachines, TaskState
 from atlas.vocabulary import ACCEPTED, RUNNING
 
 # Paths: sequences of states (and calls) from the initial state to acceptance. Guards are not looked into, parallel
@@ -130,20 +130,17 @@ def stepwise(task: PackedTask) -> PackedTask:
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """A formalism whose rewards are shaped by distance to acceptance: potential-based, so best policies stay best."""
+class Shaped(RewardMachines):
+    """Reward machines whose rewards are shaped by distance to acceptance: potential-based, so best policies stay
+    best."""
 
-    formalism: Any
-    gamma: float
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.formalism, name)
+    gamma: float = 1.0
 
     def advance(
         self, task: PackedTask, state: TaskState, holds: Bool[Array, "edges literals"]
     ) -> tuple[TaskState, Float32[Array, ""]]:
         """As the formalism does, with the difference of potentials added to the reward."""
-        after, reward = self.formalism.advance(task, state, holds)
+        after, reward = super().advance(task, state, holds)
         table = distances(task)
         return after, reward + self.gamma * self.potential(task, after, table) - self.potential(task, state, table)
 
@@ -154,10 +151,10 @@ class Shaped:
 
         Because it is 0 at both ends, the discounted shaped return of a finished episode equals the sparse one.
         """
-        nodes = self.formalism.nodes(state)
+        nodes = self.nodes(state)
         left = jnp.sum(jnp.where(nodes != UNUSED, table.reshape(-1)[nodes], 0))
         whole = table[_root(task), 0]
-        known = (self.formalism.outcome(task, state) == RUNNING) & (whole < FAR)
+        known = (self.outcome(task, state) == RUNNING) & (whole < FAR)
         return jnp.where(known, 1.0 - jnp.minimum(left, whole + table.size) / jnp.maximum(whole, 1), 0.0)
 
 

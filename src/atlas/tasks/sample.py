@@ -673,5 +673,5 @@ def formalism(
     allowed = np.ones(len(vocabulary.names), bool) if mask is None else mask
     edits = task_edits(vocabulary, allowed, reward)
     in_turn = lambda props, length: reward(sequence(props, length, size))  # noqa: E731
-    machines = RewardMachines(sample, edits, rewarded(prefix), rewarded(suffix), in_turn)
-    return (Shaped(machines, gamma) if config.reward == "shaped" else machines), size
+    parts = (sample, edits, rewarded(prefix), rewarded(suffix), in_turn)
+    return (Shaped(*parts, gamma=gamma) if config.reward == "shaped" else RewardMachines(*parts)), size
