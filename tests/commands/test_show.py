@@ -75,7 +75,7 @@ def test_a_level_without_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = tmp_path / "level.txt"
     path.write_text("##or##\n##^.##\n")
     assert main(["show", str(path), "--svg", str(tmp_path / "a.svg")]) == 0
-    assert capsys.readouterr().out.strip() == "##or##\n##^.##"
+    assert capsys.readouterr().out == f"##or##\n##^.##\nwritten to {tmp_path / 'a.svg'}\n"
 
 
 @pytest.mark.parametrize(
