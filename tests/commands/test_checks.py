@@ -96,4 +96,5 @@ def test_one_problem_of_a_set_is_named_alike_everywhere(
     assert main([command[0], words.format(tmp_path), *command[1], "--json"]) == 0
     assert capsys.readouterr().out
     assert main([command[0], words.format(tmp_path).replace("behind-you", "nobody").replace(":b", ":nobody")]) == 2
-    assert "nobody" in capsys.readouterr().err
+    told = "no problem is called 'nobody'" if ":" in words else "nobody is neither a file nor the name of a set"
+    assert told in capsys.readouterr().err
