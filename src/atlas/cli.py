@@ -4,8 +4,6 @@ Importing this module imports nothing heavy; a subcommand's module is imported w
 """
 
 import importlib
-import multiprocessing
-import multiprocessing.util
 import os
 import signal
 import sys
@@ -115,6 +113,8 @@ def _watch(reading: int, over: threading.Event) -> None:
 
 def _leave() -> NoReturn:
     """End at once: threads of the compiler may still run, and would crash if Python were taken down under them."""
+    import multiprocessing.util  # at the start of every command it would take a tenth of the time
+
     for child in multiprocessing.active_children():
         child.terminate()
     # Semaphores of pools: else Python complains about them.

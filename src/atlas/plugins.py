@@ -6,13 +6,14 @@ nothing is imported before it is needed. What cannot be imported is skipped with
 """
 
 import functools
-import importlib.metadata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from importlib.metadata import EntryPoint
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from atlas.errors import AtlasError, listed
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 Member = TypeVar("Member")
 KINDS: Final = {"teachers": "teacher", "scores": "score", "edits": "edit", "domains": "domain", "presets": "preset"}
@@ -33,9 +34,9 @@ class Absent:
 
 
 @functools.cache
-def installed(kind: str) -> Mapping[str, EntryPoint]:
+def installed(kind: str) -> Mapping[str, "EntryPoint"]:
     """Entry points of other packages, by name; not imported yet."""
-    found: dict[str, EntryPoint] = {}
+    found: dict[str, "EntryPoint"] = {}
     for entry in _entry_points().select(group=f"atlas.{kind}"):
         if entry.name in found:
             _skip(kind, entry, f"{_source(found[entry.name])} brings one of the same name")
@@ -47,7 +48,9 @@ def installed(kind: str) -> Mapping[str, EntryPoint]:
 @functools.cache
 def _entry_points() -> Any:
     """The entry points of all packages: reading their metadata takes a moment, so it is done once."""
-    return importlib.metadata.entry_points()
+    from importlib.metadata import entry_points
+
+    return entry_points()
 
 
 def refresh() -> None:
@@ -147,12 +150,12 @@ def require_kind(value: Any, kind: Any, words: str) -> None:
         raise AtlasError(f"{words} is needed, and {type(value).__name__} was found")
 
 
-def _skip(kind: str, entry: EntryPoint, reason: str) -> None:
+def _skip(kind: str, entry: "EntryPoint", reason: str) -> None:
     sentence = f"the {KINDS[kind]} '{entry.name}' of {_source(entry)} is left out: {reason} ({entry.value})"
     warnings.warn(sentence, PluginWarning, stacklevel=2)
 
 
-def _source(entry: EntryPoint) -> str:
+def _source(entry: "EntryPoint") -> str:
     return f"the package {entry.dist.name}" if entry.dist is not None else "another package"
 
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 import tyro
 
 from atlas.errors import AtlasError
-from atlas.settings import require_seed
 
 if TYPE_CHECKING:
     from atlas.types import NamedProblem
@@ -30,6 +29,7 @@ def subject(file: str | None, name: str | None, index: int | None, domain: str |
 def drawn(domain: str | None, seed: int) -> "NamedProblem":
     """A problem that the cheap check calls solvable, its task made of what its level holds."""
     from atlas.api import sample
+    from atlas.settings import require_seed
 
     require_seed(seed)
     return sample(1, "level", "sequential", seed, solvable=True, domain=domain)[0]

@@ -1,4 +1,4 @@
-"""`atlas task`: read a task, then explain, draw, check or convert it. Only drawings need JAX and Pillow."""
+"""`atlas task`: read a task, then explain, draw, check or convert it. Words need neither JAX nor Pillow nor YAML."""
 
 import json
 import re
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import tyro
 
 from atlas.commands.inputs import DOMAIN
-from atlas.documents import require_file
 from atlas.errors import MOST_LETTERS, AtlasError
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class TaskArgs:
     """Whose words and propositions: minigrid (if not given) or letterworld; a problem file says so itself."""
     ltlf: bool = False
     """Read the words as an LTLf formula."""
-    level: Annotated[str | None, tyro.conf.arg(metavar="PROBLEM")] = None
+    level: Annotated[Optional[str], tyro.conf.arg(metavar="PROBLEM")] = None  # noqa: UP045
     """The problem or level whose things `all` and `every` speak of."""
     explain: bool = False
     """Print the task in English."""
@@ -65,8 +64,11 @@ class TaskArgs:
 def task_command(argv: list[str]) -> int:
     """Print, and write drawings where asked."""
     args = tyro.cli(TaskArgs, args=argv, prog="atlas task")
-    require_file(args.svg, ".svg")
-    require_file(args.png, ".png")
+    if args.svg is not None or args.png is not None:
+        from atlas.documents import require_file
+
+        require_file(args.svg, ".svg")
+        require_file(args.png, ".png")
     if not 0.1 <= args.scale <= 20:
         raise AtlasError(f"--scale {args.scale:g} is not possible: from 0.1 to 20 is allowed")
     from atlas.domains import vocabulary_of
