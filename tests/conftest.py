@@ -1,4 +1,7 @@
-"""Strict by default: no silent broadcasting, no deadlines (JAX compiles on the first call).
+"""Strict by default: shapes are checked, no silent broadcasting, no deadlines (JAX compiles on the first call).
+
+Shapes are checked at run time in every module that declares one. The others (the search of the prover, the English
+grammar, drawings) would be several times slower for it, and mypy checks their types.
 
 On two cores compilation is most of a test run: the compiler is told not to try hard (a third of the time in all), and
 what it made is kept and shared between workers and runs.
@@ -9,6 +12,15 @@ from pathlib import Path
 
 import hypothesis
 import jax
+from jaxtyping import install_import_hook
+
+SOURCE = Path(__file__).parent.parent / "src"
+SHAPED = [
+    ".".join(path.relative_to(SOURCE).with_suffix("").parts)
+    for path in (SOURCE / "atlas").rglob("*.py")
+    if path.name != "__init__.py" and "from jaxtyping import" in path.read_text()
+]
+install_import_hook(SHAPED, "typecheck.check")
 
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".pytest_cache" / "compiled"))

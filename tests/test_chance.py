@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import TypeCheckError
 from scipy import stats
 
 from atlas.chance import below, pick, pick_cell, subset
@@ -54,3 +55,9 @@ def test_every_subset_is_as_likely():
     for row in drawn:
         counts[kinds.index(tuple(sorted(row[:3])))] += 1
     assert stats.chisquare(counts).pvalue > 1e-5
+
+
+def test_shapes_are_checked():
+    """In the tests of every module that declares some: see `conftest.py`."""
+    with pytest.raises(TypeCheckError):
+        pick(jnp.float32(0.5), jnp.ones((2, 2), bool))

@@ -33,7 +33,7 @@ from atlas.runs.problem_files import load
 from atlas.runs.store import load_bulk, to_arrays
 from atlas.show import media
 
-STEPS = 1_536
+STEPS = 1_024
 CURRICULUM = {
     "problems", "solvable", "solvable_replayed", "rooms", "objects", "states", "paths", "path_length", "edits",
     "generation", "shares", "edit_kinds", "solved",
