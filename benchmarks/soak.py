@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -252,9 +252,9 @@ def fill_disk(soak: Soak, seconds: float) -> None:
             run = disk / soak.run.name
             process = soak.start(run)
             process.live_a_while(seconds)
-            free = shutil.disk_usage(disk).free
-            with (disk / "ballast").open("wb") as ballast:
-                ballast.write(bytes(free))
+            with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+                while True:  # the run writes meanwhile, so what is free now says little
+                    ballast.write(bytes(1 << 16))
             told = process.end("the disk is full", (2,))
             (disk / "ballast").unlink()
             if "the disk is full" not in told:

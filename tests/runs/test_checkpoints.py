@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -181,3 +183,32 @@ def test_half_written_leftovers_are_cleaned_away(checkpoints):
     assert again.steps() == [1, 2]
     assert not leftover.exists()
     again.close()
+
+
+def test_writes_under_way_when_a_run_ends_say_nothing():
+    """As they do when the disk is full; any other error that nobody can catch is told."""
+    program = """
+import asyncio, pathlib, tempfile, tensorstore
+from atlas.runs.checkpoints import Checkpoints
+
+Checkpoints(pathlib.Path(tempfile.mkdtemp()), keep=1).close()
+promise, under_way = tensorstore.Promise.new()
+
+async def wait():
+    await under_way
+
+class Broken:
+    def __del__(self):
+        raise RuntimeError("something else")
+
+loop = asyncio.new_event_loop()
+task = loop.create_task(wait())
+loop.run_until_complete(asyncio.sleep(0.01))
+loop.close()
+promise.set_result(None)
+Broken()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "Event loop is closed" not in done.stderr
+    assert "Task was destroyed" not in done.stderr
+    assert "something else" in done.stderr

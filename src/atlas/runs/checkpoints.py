@@ -6,9 +6,11 @@ them.
 """
 
 import contextlib
+import functools
 import hashlib
 import json
 import logging
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +61,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, keep: int) -> None:
         self.folder = folder
-        logging.getLogger("absl").setLevel(logging.CRITICAL)  # what goes wrong is raised, too
+        _say_it_once()
         with _sentences(folder):
             folder.mkdir(parents=True, exist_ok=True)
             options = ocp.CheckpointManagerOptions(
@@ -221,6 +223,21 @@ def _this_process() -> ocp.options.MultiprocessingOptions:
 
 def _first_line(error: Exception) -> str:
     return ": ".join([type(error).__name__, *(line[:120] for line in str(error).strip().splitlines()[:1])])
+
+
+@functools.cache
+def _say_it_once() -> None:
+    """What goes wrong with a write is raised. Orbax also logs it, and for each write that is still under way when a run
+    ends because of it TensorStore tells that its event loop is closed: nobody needs to see that."""
+    for name in ("absl", "asyncio"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    usual = sys.unraisablehook
+
+    def unless_late(told: "sys.UnraisableHookArgs") -> None:
+        if told.object is not None or str(told.exc_value) != "Event loop is closed":
+            usual(told)
+
+    sys.unraisablehook = unless_late
 
 
 @contextlib.contextmanager
