@@ -322,6 +322,14 @@ def test_two_problems_may_not_share_a_name(tmp_path: Path) -> None:
         load(write(tmp_path / "set.yaml", "---".join([FETCH, FETCH])))
 
 
+def test_a_link_back_to_its_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "fetch.yaml").write_text(FETCH)
+    for name in ("again", "and-again"):  # two of them would be followed in 2^40 ways
+        (tmp_path / name).symlink_to(".")
+    with pytest.raises(AtlasError, match="again: leads to a folder that is read already"):
+        load(tmp_path)
+
+
 def test_missing_files_are_told(tmp_path: Path) -> None:
     for function in (load, load_level, load_task):
         with pytest.raises(AtlasError, match=r"nowhere\.yaml does not exist"):
