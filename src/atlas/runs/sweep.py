@@ -16,7 +16,6 @@ be evaluated once it is trained: it is done when that is done as well.
 
 import contextlib
 import itertools
-import json
 import math
 import os
 import subprocess
@@ -29,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from atlas.config import Config
-from atlas.documents import read_plain
+from atlas.documents import parse_json, read_plain, read_text
 from atlas.errors import AtlasError, extra, nearest
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, in_use
@@ -200,8 +199,8 @@ class Evaluation:
     def read(self, folder: Path, iteration: int) -> dict[str, Any] | None:
         """Its result for the run's last policy, that of this iteration; None if there is none."""
         file = folder / "evaluations" / f"{self.name}{'-over-time' if self.over_time else ''}.json"
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            told = json.loads(file.read_text())
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AtlasError):
+            told = parse_json(read_text(file))
             if self.attempts in (None, told["set"]["attempts"]):
                 last: dict[str, Any] = told["points"][-1] if self.over_time else told["runs"][0]
                 return last if last["iteration"] == iteration else None
