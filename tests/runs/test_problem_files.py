@@ -12,6 +12,7 @@ import pytest
 import atlas
 from atlas.domains.minigrid import authors, grid, text
 from atlas.errors import AtlasError, TaskWarning
+from atlas.evaluation.lint import lint
 from atlas.problems import stack
 from atlas.runs import store
 from atlas.runs.problem_files import choose, format_problem, load, load_any, load_level, load_task, save
@@ -328,6 +329,7 @@ def test_a_link_back_to_its_folder_is_told(tmp_path: Path) -> None:
         (tmp_path / name).symlink_to(".")
     with pytest.raises(AtlasError, match="again: leads to a folder that is read already"):
         load(tmp_path)
+    assert [finding.kind for finding in lint(tmp_path)[1]] == ["malformed", "malformed"]
 
 
 def test_missing_files_are_told(tmp_path: Path) -> None:

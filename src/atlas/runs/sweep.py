@@ -29,7 +29,7 @@ from typing import Any, Final, Literal
 
 from atlas.config import Config
 from atlas.documents import parse_json, read_plain, read_text
-from atlas.errors import AtlasError, extra, nearest
+from atlas.errors import AtlasError, extra, nearest, printable
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.hosts import cores
@@ -268,7 +268,7 @@ class Job:
     def complaint(self) -> str:
         """The last line it left behind."""
         with contextlib.suppress(OSError, IndexError):
-            return self.log.read_text(errors="replace").strip().splitlines()[-1][:200]
+            return printable(self.log.read_text(errors="replace").strip().splitlines()[-1][:200])
         return "no word was left behind"
 
 
