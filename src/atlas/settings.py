@@ -56,13 +56,9 @@ def show(value: Any) -> str:
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
-
-
-@functools.cache
-def _fields(cls: Any) -> dict[str, Any]:
-    return {field.name: field for field in dataclasses.fields(cls)}
-
-
+_fields: Callable[[Any], dict[str, Any]] = functools.cache(
+    lambda cls: {field.name: field for field in dataclasses.fields(cls)}
+)
 SEEDS: Final = 1 << 32
 """Seeds are smaller: of a larger one only the last 32 bits would count."""
 
