@@ -259,7 +259,7 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         return problem, Lineage(
             number=jnp.int32(-1),
             parent=lineage.number,
-            generation=(lineage.generation + 1).astype(jnp.int16),
+            generation=lineage.next_generation,
             edits=jnp.pad(rows.astype(jnp.int8), (0, spare), constant_values=NO_EDIT),
             arguments=jnp.pad(arguments, ((0, spare), (0, 0)), constant_values=-1),
         )

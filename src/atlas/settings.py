@@ -56,6 +56,9 @@ def show(value: Any) -> str:
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(typing.get_type_hints)
+_fields: Callable[[Any], dict[str, Any]] = functools.cache(
+    lambda cls: {field.name: field for field in dataclasses.fields(cls)}
+)
 SEEDS: Final = 1 << 32
 """Seeds are smaller: of a larger one only the last 32 bits would count."""
 
@@ -81,10 +84,11 @@ class Settings:
     @classmethod
     def verify(cls, values: dict[str, Any]) -> None:
         """Fail unless each of these values has the type and lies in the range that its setting needs."""
-        hints, fields = _hints(cls), {field.name: field for field in dataclasses.fields(cls)}
+        hints, fields = _hints(cls), _fields(cls)
         for name, value in values.items():
             key, hint = cls.key(name), hints[name]
-            require(_fits(value, hint), key, value, f"{describe(hint)} is needed")
+            if not _fits(value, hint):
+                require(False, key, value, f"{describe(hint)} is needed")
             _require_bounds(key, value, fields[name].metadata)
             known = fields[name].metadata.get("one_of")
             if known is not None and value != fields[name].default:
@@ -132,6 +136,8 @@ class DomainSettings(Settings):
 
 
 def _fits(value: Any, hint: Any) -> bool:
+    if type(value) is hint and hint in (bool, str):
+        return True
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
         return any(value == allowed and type(value) is type(allowed) for allowed in arguments)
@@ -174,8 +180,9 @@ _BOUNDS: dict[str, tuple[Callable[[float, float], bool], str]] = {
 def _require_bounds(key: str, value: Any, bounds: Any) -> None:
     numbers = value if isinstance(value, tuple) else (value,)
     for name, (holds, words) in _BOUNDS.items():
-        bound = bounds.get(name)
-        for number in numbers if bound is not None else ():
+        if (bound := bounds.get(name)) is None:
+            continue
+        for number in numbers:
             if isinstance(number, int | float) and not isinstance(number, bool):
                 require(holds(number, bound), key, value, f"{words} {bound:.10g} is needed")
 

@@ -56,7 +56,7 @@ def toy_supply(plan: Plan) -> Supply:
         """The child is its parent plus what partial progress says; it counts its edits in the task."""
         child = Problem(level=problem.level + partial.level, task=problem.task + 1)
         edits = lineage.edits.at[0].set(jnp.int8(1))
-        return child, lineage.replace(parent=lineage.number, generation=lineage.generation + 1, edits=edits)
+        return child, lineage.replace(parent=lineage.number, generation=lineage.next_generation, edits=edits)
 
     nothing = Partial(level=jnp.uint32(0), task_state=jnp.int8(0), valid=jnp.array(False))
     return Supply(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, Key
@@ -70,7 +71,14 @@ class Lineage(Struct):
     arguments: Int16[Array, "max_edits 3"]
     """What each of them was applied to, as numbers."""
 
+    @property
+    def next_generation(self) -> Int16[Array, "..."]:
+        """The generation of its children; after the last number that there is, all have that one."""
+        return jnp.minimum(self.generation, GENERATIONS - 1).astype(jnp.int16) + jnp.int16(1)
 
+
+GENERATIONS: Final = 2**15 - 1
+"""Generations are counted up to here."""
 Item = TypeVar("Item")
 
 

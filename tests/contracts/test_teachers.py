@@ -33,7 +33,7 @@ from atlas.ued import (
     SFLConfig,
     TeacherConfig,
 )
-from atlas.ued.supply import sampled
+from atlas.ued.supply import root, sampled
 
 NUM_EVAL, CAPACITY = 6, 16
 BUFFER = BufferConfig(capacity=CAPACITY, min_fill=0.5)
@@ -88,6 +88,12 @@ def test_numbers_do_not_overflow(name):
             assert np.all(np.asarray(proposal.lineage.parent) >= 0)
     assert 0 <= int(state.next_number) < 2**31 - 7
     assert children or not name.startswith("accel")
+
+
+def test_generations_do_not_overflow():
+    old = root(jnp.int32(0), 1)
+    for generation, after in ((0, 1), (2**15 - 2, 2**15 - 1), (2**15 - 1, 2**15 - 1)):
+        assert int(old.replace(generation=jnp.int16(generation)).next_generation) == after
 
 
 @pytest.mark.parametrize("name", CONFIGS)

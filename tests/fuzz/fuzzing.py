@@ -132,6 +132,30 @@ def _parameters(path: Path) -> None:
     read(path, PARAMETERS)
 
 
+def _demos(path: Path) -> None:
+    from atlas.runs.demos import load_demos
+
+    load_demos(path)
+
+
+def _notes(path: Path) -> None:
+    """What a run writes down beside its numbers: whatever is there instead, it goes on or says so."""
+    from atlas.runs.checkpoints import solve_rate
+    from atlas.runs.folder import RunFolder
+    from atlas.runs.metrics import Sinks
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = RunFolder(Path(place))
+        description = folder.checkpoints / "3" / "about" / "metadata"
+        description.parent.mkdir(parents=True)
+        for file in (folder.summary_file, folder.devices_file, folder.sinks_file, description):
+            file.write_bytes(path.read_bytes())
+        folder.summary()
+        folder.devices()
+        Sinks.read(folder.sinks_file)
+        solve_rate(description.parent.parent)
+
+
 def _metrics(path: Path) -> None:
     from atlas.reports.figures import at, keys, points
     from atlas.reports.reading import Group, Run
@@ -321,6 +345,29 @@ def _parameter_files() -> list[bytes]:
         return [(Path(folder) / "p.npz").read_bytes()]
 
 
+def _demo_files() -> list[bytes]:
+    """A file of problems with a plan for each."""
+    import numpy as np
+
+    from atlas.problems import stack
+    from atlas.runs.store import DEMONSTRATIONS, problem_arrays, write
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "d.npz"
+        arrays, header = problem_arrays(stack(list(_hand()[:2])))
+        plans = {"plans": np.ones((2, 5), np.uint8), "lengths": np.array([3, 5], np.int32)}
+        write(path, DEMONSTRATIONS, arrays | plans, header | {"names": ["a", "b"], "tags": [["t"], []], "recipe": {}})
+        return [path.read_bytes()]
+
+
+def _note_files() -> list[bytes]:
+    rates = {"all": 0.5, "rooms_1": 0.5}
+    summary = {"folder": "r", "iteration": 3, "steps": 9, "seconds": 1.0, "stopped": True, "before": rates}
+    about = {"seconds": 1.0, "steps": 9, "before": rates, "solve_rate": 0.5, "iteration": 3, "digest": "ab"}
+    others = ({"devices": 1, "hosts": 1, "platform": "cpu"}, {"tensorboard": True, "wandb": "ab"})
+    return [json.dumps(one).encode() for one in (summary | {"after": rates}, about, *others)]
+
+
 def _metric_files() -> list[bytes]:
     one = {
         "iteration": 1,
@@ -405,6 +452,8 @@ READERS: dict[str, Reader] = {
     "archive": Reader(".npz", _bulk, _archives, 2, "archive"),
     "archive-bytes": Reader(".npz", _bulk, _archives),
     "parameters": Reader(".npz", _parameters, _parameter_files),
+    "demos": Reader(".npz", _demos, _demo_files, 1, "archive"),
+    "notes": Reader(".json", _notes, _note_files, 1, "json"),
     "metrics": Reader(".jsonl", _metrics, _metric_files, 1, "json"),
     "evaluation": Reader(".json", _evaluation, _evaluations, 2, "json"),
     "arguments": Reader(".args", _arguments, _command_lines),
@@ -589,7 +638,8 @@ def changed_archive(source: bytes, chance: random.Random) -> bytes:
                     chance.choice(("int64", "float32", "uint8", "U3", "bool", "complex64"))
                 )
             case 3:
-                arrays[name] = arrays[name][chance.choice((0, slice(0), slice(1), None))]
+                with contextlib.suppress(IndexError):  # there is no first row
+                    arrays[name] = arrays[name][chance.choice((0, slice(0), slice(1), None))]
             case 4:
                 del arrays[name]
             case 5:

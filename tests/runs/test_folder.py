@@ -1,5 +1,6 @@
 """Run folders: what is refused, what is replaced, and that one process at a time holds one."""
 
+import os
 import subprocess
 import sys
 
@@ -7,7 +8,8 @@ import pytest
 
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
-from atlas.runs.folder import create, find, in_use, reopen, unused
+from atlas.runs.folder import RunFolder, create, find, in_use, reopen, unused
+from atlas.runs.metrics import Sinks
 
 
 def test_a_run_keeps_its_config(tmp_path):
@@ -44,6 +46,10 @@ def test_a_folder_of_somebody_else_is_refused_and_untouched(tmp_path, name, over
     first = name.split("/")[0]
     with pytest.raises(AtlasError, match=rf"work holds {first}, which a run would write, but no run of ATLAS: choose"):
         create(tmp_path / "work", TINY, overwrite)
+    (tmp_path / "piped").mkdir()
+    os.mkfifo(tmp_path / "piped" / "lock")
+    with pytest.raises(AtlasError, match="lock was not written by a run"):
+        create(tmp_path / "piped", TINY)
     assert theirs.read_text() == "years of work"
     assert [p.name for p in (tmp_path / "work").iterdir()] == [first]
 
@@ -157,6 +163,16 @@ def test_a_folder_without_a_run_is_a_sentence_with_a_hint(tmp_path):
         find(tmp_path / "first-rum")
     with pytest.raises(AtlasError, match="holds no run"):
         find(tmp_path / "nowhere" / "at" / "all")
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "[1]", "{", None], ids=["deep", "list", "half", "pipe"])
+def test_notes_of_a_run_that_cannot_be_read_are_none(content, tmp_path):
+    folder = RunFolder(tmp_path)
+    for path in (folder.summary_file, folder.devices_file, folder.sinks_file):
+        os.mkfifo(path) if content is None else path.write_text(content)  # a pipe would be waited for
+    assert folder.summary() == {}
+    assert folder.devices() is None
+    assert Sinks.read(folder.sinks_file) == Sinks()
 
 
 def test_a_config_that_was_spoilt_by_hand_names_the_file(tmp_path):

@@ -100,6 +100,15 @@ def test_a_host_that_fails_tells_the_others_why():
         one.barrier()
 
 
+def test_an_exchange_that_fails_is_a_sentence_even_if_jax_lets_the_process_live(monkeypatch):
+    import jax
+
+    monkeypatch.setattr("atlas.runs.hosts.LOST", 0)
+    words = r"another host is gone \(Gloo all-reduce failed\), so host 1 stops, too; `atlas resume` goes on"
+    with pytest.raises(AtlasError, match=words), Team(1, 2, Store()):
+        raise jax.errors.JaxRuntimeError("Gloo all-reduce failed")
+
+
 def test_a_name_that_only_this_host_reaches_is_a_sentence(monkeypatch):
     """Debian gives every machine such a name: the others would wait in vain."""
     monkeypatch.setattr("socket.getaddrinfo", lambda name, _: [(2, 1, 6, "", ("127.0.1.1", 0))])

@@ -12,6 +12,8 @@ import pytest
 import atlas
 from atlas.domains.minigrid import authors, grid, text
 from atlas.errors import AtlasError, TaskWarning
+from atlas.evaluation.lint import lint
+from atlas.evaluation.sets import open_set
 from atlas.problems import stack
 from atlas.runs import store
 from atlas.runs.problem_files import choose, format_problem, load, load_any, load_level, load_task, save
@@ -320,6 +322,24 @@ def test_doubts_about_a_task_are_told_with_the_file(tmp_path: Path) -> None:
 def test_two_problems_may_not_share_a_name(tmp_path: Path) -> None:
     with pytest.raises(AtlasError, match="is called 'fetch' too"):
         load(write(tmp_path / "set.yaml", "---".join([FETCH, FETCH])))
+
+
+def test_who_waits_for_many_problems_is_told_how_many_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "many.yaml"
+    path.write_text("---".join([FETCH, VISIT, *(FETCH.replace("fetch", f"fetch-{i}", 1) for i in range(3))]))
+    seen: list[tuple[int, int]] = []
+    assert len(open_set(str(path), progress=lambda done, total: seen.append((done, total))).problems) == 5
+    assert seen[-1] == (6, 6), "the file, and its documents"
+    assert seen == sorted(seen)
+
+
+def test_a_link_back_to_its_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "fetch.yaml").write_text(FETCH)
+    for name in ("again", "and-again"):  # two of them would be followed in 2^40 ways
+        (tmp_path / name).symlink_to(".")
+    with pytest.raises(AtlasError, match="again: leads to a folder that is read already"):
+        load(tmp_path)
+    assert [finding.kind for finding in lint(tmp_path)[1]] == ["malformed", "malformed"]
 
 
 def test_missing_files_are_told(tmp_path: Path) -> None:

@@ -91,6 +91,7 @@ def test_a_sweep_is_all_combinations(tmp_path):
         ("runs:\n  - presets: [tiny]\n    settings: {run.num_env: 4}", r"run.num_env is not a setting.*run.num_envs"),
         ("runs:\n  - presets: [tiny]\n    settings: {run.keep: 0}", "run.keep = 0 is not allowed"),
         ("runs:\n  - presets: [tiny, tiny]", "two runs would be kept under the same name"),
+        ("runs:\n" + "  - presets: tiny\n    seeds: [0, 1]\n" * 501, "stands for 2 runs: at most 1,000 are possible"),
         ("about: nothing", "either `runs` or `search` is needed"),
         ("search: {preset: tiny, settings: {run.keep: {low: 1}}}", "needs either low and high, or choices"),
         ("[", "not readable YAML"),

@@ -148,7 +148,7 @@ def _prepare(args: EvalArgs, policies: "list[Policy]", attempts: int) -> "tuple[
     from atlas.runs.display import bar
 
     given = args.problems if args.problems is not None else first_set(policies[0].config.domain.name)
-    with bar("proving") as progress:
+    with bar("preparing problems") as progress:
         chosen = open_set(given, args.skip_bad, progress)
     for policy in policies:
         policy.require_domain(chosen.problems)

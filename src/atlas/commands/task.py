@@ -168,7 +168,7 @@ def _read(args: TaskArgs) -> "tuple[Reading, str]":
         except UnicodeDecodeError:
             raise AtlasError("the standard input is no text in UTF-8") from None
     try:
-        is_file = path.is_file()
+        is_file = path.exists() and not path.is_dir()  # a pipe is refused where it is read
     except OSError:  # words can be longer than any file name
         is_file = False
     if not is_file:

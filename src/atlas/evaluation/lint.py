@@ -32,9 +32,12 @@ class Finding:
 def lint(
     path: Path | str, step_limit: int = STEP_LIMIT, workers: int = 1, progress: Progress = lambda done, total: None
 ) -> tuple[list[NamedProblem], list[Finding]]:
-    """The problems of a set that can be read, and everything that is wrong with it, problem by problem."""
+    """The problems of a set that can be read, and everything that is wrong with it, problem by problem.
+
+    `progress` is told how many are read, and then how many are looked at.
+    """
     place, name = locate(path)
-    problems, findings = _read(place)
+    problems, findings = _read(place, set(), progress)
     if name is not None:
         problems, findings = [problems[place_of(name, [problem.name for problem in problems], path)]], []
     options = {"step_limit": step_limit, "bound": False, "workers": workers, "progress": progress}
@@ -52,18 +55,22 @@ def _finding(name: str, kind: Kind, sentence: str, level: Literal["error", "warn
     return Finding(name, kind, level or ("error" if kind in ERRORS else "warning"), sentence)
 
 
-def _read(path: Path) -> tuple[list[NamedProblem], list[Finding]]:
-    """All problems that can be read. A folder with a bad file is read file by file, so that the others are seen too."""
+def _read(path: Path, seen: set[Path], progress: Progress) -> tuple[list[NamedProblem], list[Finding]]:
+    """All problems that can be read. A folder with a bad file is read file by file, so that the others are seen too.
+
+    `seen`: the folders so far, since a link may lead back to where it lies.
+    """
     try:
-        return load(path), []
+        return load(path, progress=progress), []
     except AtlasError as error:
-        if not path.is_dir():
+        if not path.is_dir() or path.resolve() in seen:
             return [], [_finding(str(path), "malformed", str(error))]
         message = str(error)
+    seen.add(path.resolve())
     problems: list[NamedProblem] = []
     findings: list[Finding] = []
     for part in _parts(path):
-        some, wrong = _read(part)
+        some, wrong = _read(part, seen, progress)
         problems += some
         findings += wrong
     return problems, findings or [_finding(str(path), "malformed", message)]

@@ -327,7 +327,7 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
             return replace(whole, name=name, problems=one, fingerprint=fingerprint(one), plan_lengths=plans)
         if not path.exists():
             raise _no_set(given)
-        found = _read(path.resolve().stem, path, skip_bad)
+        found = _read(path.resolve().stem, path, skip_bad, progress)
         for name, recipe in recipes().items():
             if found.fingerprint in recipe.retired:
                 raise AtlasError(f"{path} is an earlier set called '{name}': {recipe.retired[found.fingerprint]}")
@@ -335,7 +335,7 @@ def open_set(given: str, skip_bad: bool = False, progress: Progress = silent) ->
     if isinstance(known, Recipe) and not known.path().exists():
         print(f"atlas: building the set {known.name} into {known.path()}: this happens once", file=sys.stderr)
         write_set(known, known.path(), progress=progress)
-    found = _read(given, known.path(), skip_bad)
+    found = _read(given, known.path(), skip_bad, progress)
     if found.fingerprint != known.fingerprint:
         raise AtlasError(
             f"{found.path} is not the set '{found.name}' that results are reported on: its fingerprint is "
@@ -350,7 +350,7 @@ def _no_set(given: str) -> AtlasError:
     return AtlasError(f"{given} is neither a file or folder nor the name of a set{hint}")
 
 
-def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
+def _read(name: str, path: Path, skip_bad: bool, progress: Progress) -> ProblemSet:
     from atlas.runs.problem_files import load, named  # held-out problems need none of it
 
     if path.suffix == ".npz":
@@ -365,7 +365,7 @@ def _read(name: str, path: Path, skip_bad: bool) -> ProblemSet:
         content = fingerprint(one_by_one(bulk.problems))
         return ProblemSet(name, path, named(bulk, str(path)), content, plans, limit or STEP_LIMIT, [])
     bad: list[str] = []
-    problems = load(path, bad)
+    problems = load(path, bad, progress)
     if bad and not skip_bad:
         raise AtlasError(f"{bad[0]}\n(--skip-bad goes on without what cannot be read)")
     return ProblemSet(name, path, problems, fingerprint(problems), None, STEP_LIMIT, bad)

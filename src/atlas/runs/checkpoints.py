@@ -21,6 +21,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 from orbax.checkpoint.checkpoint_managers import AnyPreservationPolicy, LatestN, PreservationContext
 
+from atlas.documents import parse_json, read_text
 from atlas.errors import AtlasError
 from atlas.runs.folder import called
 from atlas.runs.store import Arrays, blank_arrays, from_arrays, sync, to_arrays
@@ -157,7 +158,7 @@ def read_checkpoint(where: Path) -> tuple[Arrays, dict[str, Any]]:
 
 def _about(where: Path) -> dict[str, Any]:
     try:
-        about = json.loads((where / "about" / "metadata").read_text())
+        about = parse_json(read_text(where / "about" / "metadata"))
     except Exception as error:
         raise CheckpointError(f"{where} is damaged ({_first_line(error)})") from error
     if not isinstance(about, dict) or "digest" not in about:

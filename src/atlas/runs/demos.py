@@ -116,13 +116,13 @@ def load_demos(path: Path | str, domain: str | None = None) -> Demos:
         or lengths.min() < 1 or lengths.max() > plans.shape[1]
     ):  # fmt: skip
         raise AtlasError(f"{path}: there is no plan for each problem in it")
+    names, tags, _ = problem_metadata(path, header)
+    if len(names) not in (0, len(lengths)):
+        raise AtlasError(f"{path}: {len(names)} names for {len(lengths)} demonstrations")
     problems = problems_of(path, header, arrays, len(lengths))
     actions = domain_of(settings_class(own)()).actions
     if plans.max() >= len(actions):
         raise AtlasError(f"{path}: action {plans.max()} in a plan; there are {len(actions)} in the domain {own}")
-    names, tags, _ = problem_metadata(path, header)
-    if len(names) not in (0, len(lengths)):
-        raise AtlasError(f"{path}: {len(names)} names for {len(lengths)} demonstrations")
     recipe = header.get("recipe")
     return Demos(problems, plans, lengths, names, tags, recipe if isinstance(recipe, dict) else {}, own)
 

@@ -76,8 +76,8 @@ class RunFolder:
 
     def summary(self) -> dict[str, Any]:
         """The result of the run, as it was written when it last stopped; empty if that cannot be read."""
-        with suppress(OSError, ValueError):
-            told = json.loads(self.summary_file.read_text())
+        with suppress(OSError, ValueError, AtlasError):
+            told = parse_json(read_text(self.summary_file))
             return told if isinstance(told, dict) else {}
         return {}
 
@@ -98,8 +98,8 @@ class RunFolder:
 
     def devices(self) -> int | None:
         """How many that were; None if it is not known."""
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            return int(json.loads(self.devices_file.read_text())["devices"])
+        with suppress(OSError, ValueError, KeyError, TypeError, AtlasError):
+            return int(parse_json(read_text(self.devices_file))["devices"])
         return None
 
     @property
@@ -226,14 +226,14 @@ class Lock:
             if error.errno == errno.ELOOP:
                 raise RunError(f"{path / LOCK} is a link, and a run's lock must be a file of its own") from None
             raise RunError(f"cannot write to {path}: {reason}") from error
-        self.file: IO[str] = os.fdopen(handle, "r+")
-        content = self.file.read(100) if stat.S_ISREG(os.fstat(handle).st_mode) else "not a file"
-        if not re.fullmatch(r"(process \d+)?\s*", content):
-            self.file.close()
+        content = os.read(handle, 100) if stat.S_ISREG(os.fstat(handle).st_mode) else b"not a file"
+        if not re.fullmatch(rb"(process \d+)?\s*", content):
+            os.close(handle)
             raise RunError(f"{path / LOCK} was not written by a run: move it away, or choose another folder")
+        self.file: IO[str] = os.fdopen(handle, "r+")
         if not _flock(handle):
             self.file.close()
-            raise RunError(f"{path} is in use by another process{f' ({content.strip()})' if content else ''}")
+            raise RunError(f"{path} is in use by another process{f' ({content.decode().strip()})' if content else ''}")
         self.file.seek(0)
         self.file.truncate()
         self.file.write(f"process {os.getpid()}")

@@ -19,6 +19,8 @@ from typing import Any, Final
 import jax
 
 from atlas.config import Config, RunConfig
+from atlas.documents import parse_json, read_text
+from atlas.errors import AtlasError
 from atlas.fit import CALL_SECONDS
 from atlas.runs.hosts import cores
 from atlas.runs.retention import RetentionSchedule
@@ -141,8 +143,8 @@ def remember(config: Config, trainer: Trainer, first: tuple[int, float], last: t
 
 
 def _remembered() -> dict[str, dict[str, float]]:
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        told = json.loads(_file().read_text())
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, AtlasError):
+        told = parse_json(read_text(_file()))
         return {key: {name: float(one[name]) for name in ("start", "speed", "memory")} for key, one in told.items()}
     return {}
 

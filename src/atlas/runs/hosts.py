@@ -174,6 +174,8 @@ class Team:
                 self.abort(first_line(error))
             if isinstance(error, jax.errors.JaxRuntimeError):
                 time.sleep(LOST)  # perhaps an exchange failed because a process is gone: then JAX ends this one, too
+                why = f"devices failed, perhaps because another host is gone ({first_line(error)})"
+                raise AtlasError(self.stops_too(why)) from error
 
 
 def join(hosts: Hosts) -> Team:

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final, Protocol, runtime_checkable
 
-from atlas.documents import parse_json, read_bytes
-from atlas.errors import extra
+from atlas.documents import parse_json, read_bytes, read_text
+from atlas.errors import AtlasError, extra
 from atlas.runs.store import write_whole
 
 Record = dict[str, Any]
@@ -102,8 +102,8 @@ class Sinks:
     def read(cls, path: Path) -> "Sinks":
         """The sinks of a run; none if its file is missing or damaged."""
         try:
-            return cls(**json.loads(path.read_text()))
-        except (OSError, ValueError, TypeError):
+            return cls(**parse_json(read_text(path)))
+        except (OSError, ValueError, TypeError, AtlasError):
             return cls()
 
     def open(self, path: Path, folder: Path, config: dict[str, Any], steps: int) -> list[Sink]:

@@ -123,19 +123,27 @@ def _existing(path: Path | str) -> Path:
     return path
 
 
-def _readers(path: Path, notes: list[str], prefix: str = "") -> Iterator[Reader]:
-    """The files of a path. Notes on tasks of other people's files are collected, not told one by one."""
+def _readers(path: Path, notes: list[str], prefix: str = "", seen: set[Path] | None = None) -> Iterator[Reader]:
+    """The files of a path. Notes on tasks of other people's files are collected, not told one by one.
+
+    `seen`: the folders so far, since a link may lead back to where it lies.
+    """
+    seen = set() if seen is None else seen
     if not path.is_dir():
         yield partial(_in_file, path, prefix + path.stem, notes)
-    elif theirs := foreign("is_folder", path):
+        return
+    if path.resolve() in seen:
+        raise AtlasError(f"{path}: leads to a folder that is read already")
+    seen.add(path.resolve())
+    if theirs := foreign("is_folder", path):
         for level in theirs.levels_in_folder(path):
             yield partial(_from_pair, partial(theirs.pair_of_level, level), theirs, notes, prefix)
-    else:
-        for entry in sorted(path.iterdir()):
-            if entry.is_dir() and not entry.name.startswith("."):
-                yield from _readers(entry, notes, f"{prefix}{entry.name}/")
-            elif entry.suffix in SUFFIXES and not entry.name.startswith("."):
-                yield partial(_in_file, entry, prefix + entry.stem, notes)
+        return
+    for entry in sorted(path.iterdir()):
+        if entry.is_dir() and not entry.name.startswith("."):
+            yield from _readers(entry, notes, f"{prefix}{entry.name}/", seen)
+        elif entry.suffix in SUFFIXES and not entry.name.startswith("."):
+            yield partial(_in_file, entry, prefix + entry.stem, notes)
 
 
 def _in_file(path: Path, name: str, notes: list[str]) -> Iterable[NamedProblem | Reader]:

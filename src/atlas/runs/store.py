@@ -85,7 +85,7 @@ def write(path: Path | str, kind: Format, arrays: Arrays, header: dict[str, Any]
 
 def read_header(path: Path | str) -> dict[str, Any]:
     """The header alone, without a check of the content; empty if there is none."""
-    with suppress(Exception), np.load(path, allow_pickle=False) as file:
+    with suppress(Exception), np.load(io.BytesIO(read_bytes(path, MOST_BYTES)), allow_pickle=False) as file:
         return dict(json.loads(str(file["header"])))
     return {}
 

@@ -16,7 +16,6 @@ be evaluated once it is trained: it is done when that is done as well.
 
 import contextlib
 import itertools
-import json
 import math
 import os
 import subprocess
@@ -29,8 +28,8 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from atlas.config import Config
-from atlas.documents import read_plain
-from atlas.errors import AtlasError, extra, nearest
+from atlas.documents import parse_json, read_plain, read_text
+from atlas.errors import AtlasError, extra, nearest, printable
 from atlas.presets import config_of
 from atlas.runs.folder import RunFolder, in_use
 from atlas.runs.hosts import cores
@@ -38,8 +37,8 @@ from atlas.runs.store import write_whole
 from atlas.settings import dump, flat, from_plain, show, to_plain
 
 LOGS: Final = "logs"
-MOST_RUNS: Final = 5_000
-"""Most runs of one entry."""
+MOST_RUNS: Final = 1_000
+"""Most runs of one file."""
 WAIT: Final = 0.2
 """Seconds between looks at the runs that are going on."""
 
@@ -91,7 +90,9 @@ def read_sweep(path: Path) -> Sweep:
         grids = plain.get("runs", [])
         if not isinstance(grids, list) or not isinstance(plain.get("slurm") or {}, dict):
             raise AtlasError("`runs` must be a list of entries, and `slurm` a section with keys")
-        runs = [run for grid in grids for run in _expand(grid)]
+        runs: list[Planned] = []
+        for grid in grids:
+            runs += _expand(grid, MOST_RUNS - len(runs))
         for name, times in Counter(run.name for run in runs).items():
             if times > 1:
                 raise AtlasError(f"two runs would be kept under the same name, {name}")
@@ -110,8 +111,8 @@ def _require_known(plain: Any, names: tuple[str, ...], what: str) -> None:
             raise AtlasError(f"{key} is not a key of {what}{hint}")
 
 
-def _expand(grid: Any) -> Iterator[Planned]:
-    """All combinations."""
+def _expand(grid: Any, room: int) -> Iterator[Planned]:
+    """All combinations, unless they are more than there is room for."""
 
     def listed(values: Any) -> list[Any]:
         return values if isinstance(values, list) else [values]
@@ -123,8 +124,9 @@ def _expand(grid: Any) -> Iterator[Planned]:
         raise AtlasError("`presets` is needed in each entry of `runs`")
     seeds = listed(grid.get("seeds", 0))
     count = len(presets) * len(seeds) * math.prod(map(len, settings.values()))
-    if count > MOST_RUNS:
-        raise AtlasError(f"an entry of `runs` stands for {count:,} runs: at most {MOST_RUNS:,} are possible")
+    if count > room:
+        told = f"an entry of `runs` stands for {count:,} run{'s' * (count > 1)}"
+        raise AtlasError(f"{told}: at most {MOST_RUNS:,} are possible in one file")
     for name in presets:
         for values in itertools.product(*settings.values()):
             chosen = dict(zip(settings, values, strict=True))
@@ -197,8 +199,8 @@ class Evaluation:
     def read(self, folder: Path, iteration: int) -> dict[str, Any] | None:
         """Its result for the run's last policy, that of this iteration; None if there is none."""
         file = folder / "evaluations" / f"{self.name}{'-over-time' if self.over_time else ''}.json"
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
-            told = json.loads(file.read_text())
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AtlasError):
+            told = parse_json(read_text(file))
             if self.attempts in (None, told["set"]["attempts"]):
                 last: dict[str, Any] = told["points"][-1] if self.over_time else told["runs"][0]
                 return last if last["iteration"] == iteration else None
@@ -266,7 +268,7 @@ class Job:
     def complaint(self) -> str:
         """The last line it left behind."""
         with contextlib.suppress(OSError, IndexError):
-            return self.log.read_text(errors="replace").strip().splitlines()[-1][:200]
+            return printable(self.log.read_text(errors="replace").strip().splitlines()[-1][:200])
         return "no word was left behind"
 
 

@@ -111,7 +111,7 @@ class Echo:
         return Lineage.unchecked(
             number=numbers_after(state.next_number, jnp.arange(batch, dtype=jnp.int32)),
             parent=parents.number,
-            generation=parents.generation + jnp.int16(1),
+            generation=parents.next_generation,
             edits=jnp.full_like(parents.edits, -1).at[:, 0].set(row),
             arguments=jnp.full_like(parents.arguments, -1),
         )

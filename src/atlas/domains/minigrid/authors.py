@@ -35,7 +35,9 @@ def is_list(document: Document) -> bool:
 
 
 def _has_keys(node: yaml.Node, keys: tuple[str, ...]) -> bool:
-    return isinstance(node, yaml.MappingNode) and {*keys} <= {key.value for key, _ in node.value}
+    return isinstance(node, yaml.MappingNode) and {*keys} <= {
+        key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)
+    }
 
 
 def parse_level(document: Document) -> Level:
