@@ -14,6 +14,7 @@ from atlas.documents import require_file, require_folder
 from atlas.errors import AtlasError, nearest
 from atlas.runs.folder import is_in_zoo
 from atlas.settings import require_seed
+from atlas.words import plural
 
 # `atlas eval`: how good policies are on a set of problems, and where they fail.
 
@@ -343,9 +344,9 @@ def _build(args: Build) -> int:
         report |= {"seconds": seconds, "as_reported": expected}
         print(json.dumps(report | {key: told for key, told in built.settings.items() if key != "plan_lengths"}))
     else:
-        from atlas.runs.screen import Screen
+        from atlas.runs.screen import Screen, wrote
 
-        print(f"{path}: {recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
+        wrote(path, f"{recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
         if told := recipe.report(built.settings):
             Screen().print(*told, sep="\n")
     return 1 if expected is False else 0
@@ -370,7 +371,7 @@ def _verify(args: Verify) -> int:
         about = {"path": str(chosen.path), "problems": len(chosen.problems), "fingerprint": chosen.fingerprint}
         print(json.dumps(about | {"known_as": known, "duplicates": same, "proven": args.prove, "unproven": wrong}))
     else:
-        print(f"{chosen.path}: {len(chosen.problems):,} problems, fingerprint {chosen.fingerprint}")
+        print(f"{chosen.path}: {plural(len(chosen.problems), 'problem')}, fingerprint {chosen.fingerprint}")
         print(
             f"  {f'the set {known} that results are reported on' if known else 'no set that results are reported on'}"
         )

@@ -20,7 +20,7 @@ from atlas.runs.folder import RunFolder, unused
 from atlas.runs.hosts import Hosts, cores, join
 from atlas.settings import changed
 from atlas.ued import TEACHERS, score_names
-from atlas.words import clock, command, short
+from atlas.words import clock, command, plural, short
 
 DEFAULT: Final = "quick"
 
@@ -191,7 +191,7 @@ def report(result: Any, as_json: bool) -> int:
     for words, untrained, rate in [*rows, ("all", result.before.all, result.after.all)]:
         table.add_row(words, f"{untrained:.0%}", f"[bold]{rate:.0%}[/]")
     console = Screen()
-    console.print(f"\n{short(result.steps)} steps in {clock(result.seconds)}, {result.iteration:,} iterations")
+    console.print(f"\n{short(result.steps)} steps in {clock(result.seconds)}, {plural(result.iteration, 'iteration')}")
     console.print(table)
     picture = RunFolder(result.folder).latest_picture
     if picture.exists():

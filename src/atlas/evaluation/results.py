@@ -37,11 +37,12 @@ from atlas.evaluation.statistics import (
 )
 from atlas.runs.folder import called, is_in_zoo
 from atlas.runs.policy import Policy, run_of
-from atlas.runs.screen import Screen
+from atlas.runs.screen import Screen, wrote
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name
 from atlas.tasks.packed import unpack
 from atlas.vocabulary import RUNNING
+from atlas.words import plural
 
 FOLDER: Final = "evaluations"
 OVER_TIME: Final = "-over-time"
@@ -309,15 +310,15 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
     console.print("", _overall(content), "", _runs(content), sep="\n")
     console.print("", _notes(content), sep="\n")
     for file in files:
-        console.print(f"written to {file}", soft_wrap=True)
+        wrote(file)
 
 
 def _headline(content: Plain) -> str:
     about = content["set"]
     how = "greedy" if about["greedy"] else "sampled actions"
-    attempts = "1 attempt" if about["attempts"] == 1 else f"{about['attempts']} attempts"
+    tries = f"{plural(about['problems'], 'problem')} x {plural(about['attempts'], 'attempt')}"
     return (
-        f"[bold]{escape(about['name'])}[/]: {about['problems']} problems x {attempts}, solved within "
+        f"[bold]{escape(about['name'])}[/]: {tries}, solved within "
         f"[bold]{about['step_limit']} steps[/], {how}, seed {about['seed']}, fingerprint {about['hash'][:12]}\n"
     )
 
@@ -440,8 +441,8 @@ def _notes(content: Plain) -> str:
     if trivial := together["trivial"]:
         are = "is" if trivial == 1 else "are"
         parts.append(
-            f"{trivial} of {content['set']['problems']} problems {are} trivial (completed by the first label): solved "
-            "in IQM, mean and median, left out of CVaR."
+            f"{trivial} of {plural(content['set']['problems'], 'problem')} {are} trivial (completed by the first "
+            "label): solved in IQM, mean and median, left out of CVaR."
         )
     parts.append("Steps: of attempts that succeeded, beside the prover's plans for the same problems.")
     return f"[dim]{' '.join(parts)}[/]"
@@ -452,8 +453,9 @@ def print_curve(curve: Plain) -> None:
     console = Screen()
     about = curve["set"]
     console.print(
-        f"[bold]{escape(curve['run'])}[/] on [bold]{escape(about['name'])}[/]: {about['problems']} problems x "
-        f"{about['attempts']} attempts, solved within [bold]{about['step_limit']} steps[/]"
+        f"[bold]{escape(curve['run'])}[/] on [bold]{escape(about['name'])}[/]: "
+        f"{plural(about['problems'], 'problem')} x {plural(about['attempts'], 'attempt')}, "
+        f"solved within [bold]{about['step_limit']} steps[/]"
     )
     table = _table("iteration", "env steps", "minutes", *AGGREGATES.values(), "")
     for point in curve["points"]:
