@@ -13,12 +13,11 @@ import pytest
 import atlas
 import corridor
 from atlas import plugins
-from atlas.cli import main
+from atlas.cli import COMPILER_LOG, main
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import obtain
 from atlas.evaluation.play import Evaluator
-from atlas.experiments import COMPILER_LOG
 from atlas.settings import ConfigError
 from atlas.show.episode import Episode, PolicyActor
 from atlas.types import Edit

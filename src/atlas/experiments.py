@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from atlas import plugins
+from atlas.cli import COMPILER_LOG
 from atlas.config import Config
 from atlas.domains import DOMAINS, DomainRow
 from atlas.errors import AtlasError
@@ -32,10 +33,6 @@ TeacherLike = str | TeacherConfig | tuple[TeacherConfig, Callable[..., Any]]
 any function of settings and supply)."""
 DomainLike = str | DomainSettings | tuple[DomainSettings, DomainRow]
 """A name, settings of a domain that is known, or settings of your own with the row that says where its parts are."""
-
-
-COMPILER_LOG: Final = "TF_CPP_MIN_LOG_LEVEL"
-"""The variable that says what the compiler may tell: 0 everything, 3 nothing. JAX sets it to 1 if it is not set."""
 
 
 @contextmanager

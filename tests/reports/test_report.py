@@ -126,6 +126,10 @@ def test_few_attempts_have_no_curve_of_the_worst(tmp_path: Path) -> None:
     assert "CVaR needs at least 4 attempts a problem." in drawn["aggregate-set"]
 
 
+def test_problems_that_were_left_out_are_mentioned(single: str) -> None:
+    assert "Left out, since it could not be read: odd.yaml: there is no level." in single
+
+
 def test_how_attempts_failed_is_shown(single: str) -> None:
     assert "Endings, set" in single
     rows = re.findall(r"<tr>.*?</tr>", single, re.DOTALL)

@@ -37,7 +37,7 @@ from atlas.evaluation.statistics import (
 )
 from atlas.runs.folder import called, is_in_zoo
 from atlas.runs.policy import Policy, run_of
-from atlas.runs.screen import Screen, wrote
+from atlas.runs.screen import Screen
 from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name
 from atlas.tasks.packed import unpack
@@ -84,6 +84,21 @@ def evaluation(
     runs = [_of_run(policy, attempts, about, tasks, terms) for policy, attempts in results]
     solved = np.stack([attempts.solved for _, attempts in results])
     return {"set": describe_set(chosen, terms), "runs": runs, "together": _together(solved, about, terms)}
+
+
+def by_experiment(results: Sequence[tuple[Policy, Attempts]]) -> list[list[tuple[Policy, Attempts]]]:
+    """The results that are repetitions of each other: of equal settings and different seeds. Only such are averaged."""
+    groups: list[list[tuple[Policy, Attempts]]] = []
+    for one in results:
+        config = one[0].config
+        for group in groups:
+            seeds = {policy.config.run.seed for policy, _ in group}
+            if group[0][0].config.experiment == config.experiment and config.run.seed not in seeds:
+                group.append(one)
+                break
+        else:
+            groups.append([one])
+    return groups
 
 
 def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None], trivial: np.ndarray) -> list[Plain]:
@@ -296,7 +311,7 @@ WIDE: Final = 110
 AGGREGATES: Final = {"iqm": "IQM", "mean": "mean", "median": "median"}
 
 
-def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) -> None:
+def print_evaluation(content: Plain, everything: bool) -> None:
     """The set and the terms, the problems (worst first), the tags, and over all."""
     console = Screen()
     rows = _over_runs(content["runs"])
@@ -309,8 +324,6 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
         console.print("", _tag_table(content["together"]["by_tag"]), sep="\n")
     console.print("", _overall(content), "", _runs(content), sep="\n")
     console.print("", _notes(content), sep="\n")
-    for file in files:
-        wrote(file)
 
 
 def _headline(content: Plain) -> str:
@@ -438,6 +451,8 @@ def _notes(content: Plain) -> str:
         parts.append(TOO_FEW_FOR_CVAR)
     elif together["cvar_protocol"]:
         parts.append(f"Worst: CVaR, {together['cvar_protocol']}.")
+    if skipped := content["set"].get("skipped"):
+        parts.append(skipped_words(skipped))
     if trivial := together["trivial"]:
         are = "is" if trivial == 1 else "are"
         parts.append(
@@ -446,6 +461,11 @@ def _notes(content: Plain) -> str:
         )
     parts.append("Steps: of attempts that succeeded, beside the prover's plans for the same problems.")
     return f"[dim]{' '.join(parts)}[/]"
+
+
+def skipped_words(sentences: Sequence[str]) -> str:
+    """What `--skip-bad` left out."""
+    return f"Left out, since it could not be read: {'; '.join(map(str, sentences))}."
 
 
 def print_curve(curve: Plain) -> None:
