@@ -84,7 +84,7 @@ def test_what_people_see(made: Path, capsys: pytest.CaptureFixture[str]) -> None
         "in-distribution",
         "IQM",
         "CVaR needs at least 4 attempts a problem.",
-        "written",
+        "wrote ",
     ):
         assert words in out
     assert "worst" not in out

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import atlas
 from atlas.cli import main
 
 PROBLEM = """
@@ -93,3 +94,13 @@ def test_mistakes_are_sentences(
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_a_problem_is_drawn_by_a_program_that_is_kept(
+    problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr("atlas.programs.keep_programs", lambda: called.append("keep"))
+    monkeypatch.setattr("atlas.api.sample", lambda *_, **__: [called.append("sample"), *atlas.load(problem)][1:])
+    assert main(["show"]) == 0
+    assert called == ["keep", "sample"]

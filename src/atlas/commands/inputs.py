@@ -30,6 +30,8 @@ def subject(file: str | None, name: str | None, index: int | None, domain: str |
 def drawn(domain: str | None, seed: int) -> "NamedProblem":
     """A problem that the cheap check calls solvable, its task made of what its level holds."""
     from atlas.api import sample
+    from atlas.programs import keep_programs
 
     require_seed(seed)
+    keep_programs()
     return sample(1, "level", "sequential", seed, solvable=True, domain=domain)[0]

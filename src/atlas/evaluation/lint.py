@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import SUFFIXES, Progress, foreign, load, locate, place_of
+from atlas.runs.problem_files import SUFFIXES, Progress, choose_problem, foreign, load, locate
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.check import TooInvolvedError, check, equivalent
 from atlas.tasks.packed import unpack
@@ -34,9 +34,7 @@ def lint(
 ) -> tuple[list[NamedProblem], list[Finding]]:
     """The problems of a set that can be read, and everything that is wrong with it, problem by problem."""
     place, name = locate(path)
-    problems, findings = _read(place)
-    if name is not None:
-        problems, findings = [problems[place_of(name, [problem.name for problem in problems], path)]], []
+    problems, findings = _read(place) if name is None else ([choose_problem(path)], [])
     options = {"step_limit": step_limit, "bound": False, "workers": workers, "progress": progress}
     solutions = surface_for(problems[0]).solve_many(problems, **options) if problems else []
     for problem, solution in zip(problems, solutions, strict=True):

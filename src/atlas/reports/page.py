@@ -58,18 +58,18 @@ def _of_run(group: Group, run: Run, moments: int, named: bool, notes: list[str])
     for number in spread(len(run.snapshots), moments):
         path = run.snapshots[number]
         try:
-            rows.append(_moment(load_bulk(path)))
+            rows.append(_moment(load_bulk(path), group.config.plan.buffer is not None))
         except Exception as error:
             notes.append(f"{path} could not be shown ({error})")
     title = f"<h3>{escape(group.name)}</h3>" if named else ""
     return title + "".join(rows)
 
 
-def _moment(bulk: Bulk) -> str:
-    """The examples of one snapshot."""
+def _moment(bulk: Bulk, kept: bool) -> str:
+    """The examples of one snapshot; what the teacher keeps is told with its score."""
     facts: list[Plain] = bulk.settings["examples"]
     chosen = spread(min(len(bulk), len(facts)), CARDS)
-    cards = "".join(_card(_one(bulk.problems, int(n)), facts[n]) for n in chosen)
+    cards = "".join(_card(_one(bulk.problems, int(n)), facts[n], kept) for n in chosen)
     return f'<h4>after {short(bulk.settings["steps"])} env steps</h4><div class="cards">{cards}</div>\n'
 
 
@@ -78,11 +78,12 @@ def _one(problems: Problem, number: int) -> Problem:
     return chosen
 
 
-def _card(problem: Problem, fact: Plain) -> str:
+def _card(problem: Problem, fact: Plain, kept: bool) -> str:
+    told = f"<p class='dim'>{escape(_facts(fact))}</p>" if kept else ""
     return (
         f'<article class="card"><div class="level">{level_svg(problem.level)}</div>'
         f'<div class="machine">{task_svg(problem)}</div>'
-        f"{task_words(problem)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
+        f"{task_words(problem)}{told}{_lineage(fact)}</article>\n"
     )
 
 
@@ -308,7 +309,8 @@ def _asset(name: str) -> str:
     return files("atlas.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _charts(charts: Iterable[Chart]) -> str:
+def _charts(charts: Iterable[Chart], kind: str = "") -> str:
+    """The charts of a section, two in a row; `stacked` in two columns where their heights differ much."""
     charts = list(charts)
     axes = dict.fromkeys(chart.axis for chart in charts if chart.axis)
     figures = "".join(
@@ -318,7 +320,7 @@ def _charts(charts: Iterable[Chart]) -> str:
     )
     switch = "".join(f'<button type="button" data-axis="{axis}">{axis}</button>' for axis in axes)
     switch = f'<p class="axes" hidden>over {switch}</p>' if len(axes) > 1 else ""
-    return f'{switch}<div class="charts">{figures}</div>' if figures else ""
+    return f'{switch}<div class="charts {kind}">{figures}</div>' if figures else ""
 
 
 def _absent(report: Report, sentence: str) -> str:
@@ -387,7 +389,7 @@ def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
         own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
         listed = [reference_table(report.groups, [one])] if report.reference and one.name == REFERENCE_SET else []
         listed += results.tables(one)
-        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own)}")
+        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own, 'stacked')}")
         parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
     return "".join(parts)
 
