@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+import warnings
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -78,7 +79,9 @@ def default_folder(args: TrainArgs, say: bool = False) -> Path:
     """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced, which
     is said if `say`."""
     seed = args.config.run.seed
-    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != config_of(args.preset).run.seed else "")
+    with warnings.catch_warnings(action="ignore"):  # what there is to say about a file was said when it was first read
+        usual = config_of(args.preset).run.seed
+    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != usual else "")
     path = Path("runs") / name
     free = path if args.overwrite else unused(path)
     if say and free != path:
