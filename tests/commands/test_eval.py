@@ -4,19 +4,17 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from atlas.cli import main
-from atlas.domains.minigrid.presets import TINY
 from atlas.evaluation.play import Attempts
 from atlas.evaluation.results import Terms, by_experiment, evaluation, print_evaluation, read_evaluation
 from atlas.evaluation.sets import ProblemSet, open_set
 from atlas.runs.policy import Policy, load_policy
-from atlas.ued import PLRConfig, TeacherConfig
+from atlas.ued import PLRConfig
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]
@@ -133,13 +131,16 @@ def test_nothing_but_trivial_problems(made: Path, capsys: pytest.CaptureFixture[
     assert "worst 10 %" in capsys.readouterr().out
 
 
-def test_only_seeds_of_one_experiment_are_averaged() -> None:
-    def policy(teacher: TeacherConfig, seed: int) -> Any:
-        return SimpleNamespace(config=replace(TINY, teacher=teacher, run=replace(TINY.run, seed=seed, keep=seed + 1)))
-
-    accel, plr = TINY.teacher, PLRConfig()
-    results: Any = [(policy(*one), number) for number, one in enumerate([(accel, 0), (plr, 0), (accel, 1), (accel, 0)])]
-    assert [[number for _, number in group] for group in by_experiment(results)] == [[0, 2], [1], [3]]
+def test_only_seeds_of_one_experiment_are_averaged(made: Path) -> None:
+    _, policy, played = attempts_at(made, 2, [])
+    config = policy.config
+    others = [
+        replace(config, run=replace(config.run, seed=seed, keep=seed + 1), teacher=teacher)
+        for seed, teacher in ((0, config.teacher), (0, PLRConfig()), (1, config.teacher), (0, config.teacher))
+    ]
+    results = [(replace(policy, config=other), played) for other in others]
+    groups = by_experiment(results)
+    assert [[results.index(one) for one in group] for group in groups] == [[0, 2], [1], [3]]
 
 
 def test_problems_that_were_left_out_are_mentioned(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -320,7 +320,7 @@ def _charts(charts: Iterable[Chart], kind: str = "") -> str:
     )
     switch = "".join(f'<button type="button" data-axis="{axis}">{axis}</button>' for axis in axes)
     switch = f'<p class="axes" hidden>over {switch}</p>' if len(axes) > 1 else ""
-    return f'{switch}<div class="charts {kind}">{figures}</div>' if figures else ""
+    return f'{switch}<div class="charts{kind}">{figures}</div>' if figures else ""
 
 
 def _absent(report: Report, sentence: str) -> str:
@@ -389,7 +389,7 @@ def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
         own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
         listed = [reference_table(report.groups, [one])] if report.reference and one.name == REFERENCE_SET else []
         listed += results.tables(one)
-        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own, 'stacked')}")
+        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own, ' stacked')}")
         parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
     return "".join(parts)
 
@@ -413,7 +413,10 @@ def _notes_on(report: Report, one: Evaluated) -> str:
     entries = [run for result in one.results for run, _ in result.entries]
     hashes = {run.evaluations[one.name]["set"].get("hash") for run in entries}
     skipped = one.about.get("skipped")
-    parts = [_absent(report, skipped_words(skipped))] if isinstance(skipped, list) and skipped else []
+    parts = []
+    if isinstance(skipped, list) and skipped:
+        report.missing.append(skipped_words(skipped))
+        parts.append(f'<p class="dim">{escape(skipped_words(skipped))}</p>')
     if len(hashes) > 1:
         parts.append(
             _absent(report, f"The runs were evaluated on different sets called {one.name}: do not compare them.")
