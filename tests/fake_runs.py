@@ -161,6 +161,7 @@ def evaluation(path: Path, problems: list[NamedProblem], seed: int, attempts: in
     told = {
         "name": "set", "path": str(path.parent / "set.yaml"), "hash": "0" * 64, "problems": len(rows),
         "step_limit": 512, "attempts": attempts, "greedy": False, "seed": 0,
+        "skipped": ["odd.yaml: there is no level"],
     }  # fmt: skip
     when = {"run": str(path), "iteration": TIMES[-1], "steps": 64 * TIMES[-1], "seconds": 300.0}
     run = when | {"problems": rows} | statistics | {"by_tag": tags, "cvar": points}

@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -193,6 +194,16 @@ def test_errors_are_sentences(
     if not isinstance(error, KeyboardInterrupt):
         with pytest.raises(type(error)):
             cli.main(["presets", "--debug"])
+
+
+@pytest.mark.parametrize(("before", "level"), [(None, "3"), ("1", "3"), ("0", "0")])
+def test_the_compiler_raises_no_alarm_unless_it_is_asked_to(
+    before: str | None, level: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1 is JAX's own default, which what a notebook starts inherits."""
+    monkeypatch.setenv(cli.COMPILER_LOG, before) if before else monkeypatch.delenv(cli.COMPILER_LOG, raising=False)
+    assert cli.main(["presets"]) == 0
+    assert os.environ[cli.COMPILER_LOG] == level
 
 
 def test_presets_lists_and_prints(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,8 @@
 """Settings: text round trip, and sentences for every kind of mistake."""
 
 import dataclasses
+import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atlas.commands.train import default_folder, parse
 from atlas.config import Config, PPOConfig, RunConfig
 from atlas.domains.minigrid.presets import PRESETS
 from atlas.errors import AtlasError
@@ -105,3 +108,12 @@ def test_paper_presets_have_the_papers_numbers() -> None:
     assert PRESETS["paper-accel0"].config.teacher.replay_prob == 0.99  # type: ignore[union-attr]
     assert PRESETS["paper-plr"].config.teacher.replay_prob == 0.5  # type: ignore[union-attr]
     assert PRESETS["paper-dag-dr"].config.run.total_steps == 6_291_456_000
+
+
+def test_a_file_without_a_preset_is_remarked_upon_once(tmp_path: Path) -> None:
+    path = tmp_path / "part.yaml"
+    path.write_text("run: {seed: 3}\n")
+    with pytest.warns(UserWarning, match="names no preset: what it leaves out is as in the paper"):
+        args = parse([str(path)])
+    with warnings.catch_warnings(action="error"):
+        assert default_folder(args).name == "part"

@@ -13,7 +13,7 @@ import pytest
 import atlas
 import corridor
 from atlas import plugins
-from atlas.cli import main
+from atlas.cli import COMPILER_LOG, main
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
 from atlas.evaluation.held_out import obtain
@@ -54,6 +54,21 @@ def test_changes_by_full_name_and_by_section():
         atlas.configure("quick", {"run.tim_limit": 1})
     with pytest.raises(ConfigError, match="one of dr, plr, accel"):
         atlas.configure("quick", teacher={"name": "plrr"})
+
+
+@pytest.mark.parametrize(("set_by_user", "levels"), [(None, [3, 1]), ("1", [3, 1]), ("0", [])])
+def test_the_compiler_raises_no_alarm_meanwhile(monkeypatch, set_by_user, levels):
+    told = []
+    monkeypatch.setattr("jaxlib.utils.absl_set_min_log_level", told.append)
+    if set_by_user is None:
+        monkeypatch.delenv(COMPILER_LOG, raising=False)
+    else:
+        monkeypatch.setenv(COMPILER_LOG, set_by_user)
+    for function in (atlas.train, atlas.resume, atlas.evaluate):
+        told.clear()
+        with pytest.raises(AtlasError):
+            function("there is none of this name")
+        assert told == levels
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,8 @@ ALLOWED: dict[str, set[str]] = {
     | {"devices", "domains", "fit", "problems", "rollout", "student", "tasks", "training", "ued", "world"},
     "environment": BASE | {"build", "domains", "presets", "problems", "student", "tasks", "world"},
     "show": BASE | {"canvas", "domains", "programs", "runs", "student", "tasks", "words", "world"},
-    "evaluation": BASE | {"build", "documents", "domains", "problems", "runs", "student", "tasks", "ued", "world"},
+    "evaluation": BASE
+    | {"build", "documents", "domains", "problems", "runs", "student", "tasks", "ued", "words", "world"},
 }
 FREE = {
     *("__init__", "__main__", "api", "bench", "cli", "commands"),

@@ -46,6 +46,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 help."""
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
+COMPILER_LOG: Final = "TF_CPP_MIN_LOG_LEVEL"
+"""The variable that says what the compiler may tell: 0 everything, 3 nothing. JAX sets it to 1 unless the user has set
+it, and what a Python process starts inherits that."""
 GRACE: Final = 2.0
 """Seconds that a command has to end by itself when it is interrupted."""
 
@@ -82,9 +85,8 @@ def _main(arguments: list[str]) -> int:
         print(_version())
         return 0
     try:
-        os.environ.setdefault(
-            "TF_CPP_MIN_LOG_LEVEL", "3"
-        )  # XLA's alarms about slow compilation; errors are raised, too
+        if os.environ.get(COMPILER_LOG, "1") == "1":
+            os.environ[COMPILER_LOG] = "3"  # without XLA's alarms about slow compilation; errors are raised, too
         with warnings.catch_warnings():
             # Processes that are started from ours run another program at once.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)

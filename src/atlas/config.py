@@ -10,13 +10,18 @@ from math import inf
 from typing import ClassVar, Final, Literal
 
 from atlas.domains import default_settings
-from atlas.settings import SEEDS, DomainSettings, Settings, require, setting
+from atlas.settings import SEEDS, DomainSettings, Settings, flat, require, setting, to_plain
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
 STEP_BYTES: Final = 64
 """Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
+BOOKKEEPING: Final = (
+    "run.seed", "run.snapshot_every", "run.policies", "run.snapshots", "run.keep_at", "run.checkpoint_every",
+    "run.keep",
+)  # fmt: skip
+"""Settings that do not tell two experiments apart."""
 LEAST_SHARE: Final = 8
 """Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
 TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
@@ -298,6 +303,11 @@ class Config(Settings):
         """Env steps played in so many iterations, `trained` of them with an update."""
         only_scored = (iterations - trained) * (self.plan.num_eval or 0)
         return self.run.rollout * (trained * self.plan.num_train + only_scored)
+
+    @property
+    def experiment(self) -> str:
+        """The settings that tell experiments apart, as text: the same for runs that differ by their seeds alone."""
+        return str({key: value for key, value in flat(to_plain(self)).items() if key not in BOOKKEEPING})
 
     @property
     def longest_iteration(self) -> int:

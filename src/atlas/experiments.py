@@ -1,6 +1,8 @@
 """Experiments from Python: settings in one line, training with parts of your own, evaluation, reports."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -8,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from atlas import plugins
+from atlas.cli import COMPILER_LOG
 from atlas.config import Config
 from atlas.domains import DOMAINS, DomainRow
 from atlas.errors import AtlasError
@@ -32,6 +35,22 @@ DomainLike = str | DomainSettings | tuple[DomainSettings, DomainRow]
 """A name, settings of a domain that is known, or settings of your own with the row that says where its parts are."""
 
 
+@contextmanager
+def _without_alarms() -> Iterator[None]:
+    """Without XLA's alarms that a program compiles slowly, unless the user has set what the compiler may tell."""
+    from jaxlib import utils  # the variable is read once, when JAX is imported
+
+    level = os.environ.get(COMPILER_LOG, "1")
+    if level != "1":
+        yield
+        return
+    utils.absl_set_min_log_level(3)
+    try:
+        yield
+    finally:
+        utils.absl_set_min_log_level(1)
+
+
 def configure(preset: str, changes: Mapping[str, Any] | None = None, /, **sections: Any) -> Config:
     """The settings of a preset, or of a file (.yaml), with changes: `configure("quick", {"run.time_limit": 1})`, or
     section by section: `configure("quick", run={"time_limit": 1}, teacher={"name": "plr"})`."""
@@ -54,6 +73,7 @@ def _nested(changes: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+@_without_alarms()
 def train(
     config: Config | str = "quick",
     folder: Path | str | None = None,
@@ -88,6 +108,7 @@ def train(
     return result
 
 
+@_without_alarms()
 def resume(
     folder: Path | str,
     changes: Mapping[str, Any] | None = None,
@@ -231,6 +252,7 @@ class Evaluation:
         return f"Evaluation({len(self.names)} problems x {tries} attempts: mean {self.mean:.3f}, IQM {self.iqm:.3f})"
 
 
+@_without_alarms()
 def evaluate(
     policy: Policy | Path | str,
     problems: Problem | Sequence[Problem] | str = "hand",

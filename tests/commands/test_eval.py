@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 
 from atlas.cli import main
 from atlas.evaluation.play import Attempts
-from atlas.evaluation.results import Terms, evaluation, print_evaluation, read_evaluation
+from atlas.evaluation.results import Terms, by_experiment, evaluation, print_evaluation, read_evaluation
 from atlas.evaluation.sets import ProblemSet, open_set
 from atlas.runs.policy import Policy, load_policy
+from atlas.ued import PLRConfig
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]
@@ -80,7 +82,7 @@ def test_what_people_see(made: Path, capsys: pytest.CaptureFixture[str]) -> None
         "in-distribution",
         "IQM",
         "CVaR needs at least 4 attempts a problem.",
-        "written",
+        "wrote ",
     ):
         assert words in out
     assert "worst" not in out
@@ -113,7 +115,7 @@ def test_trivial_problems_count_as_solved_and_are_left_out_of_cvar(
     assert run["trivial"] == content["together"]["trivial"] == 1
     assert run["mean"] == pytest.approx((0 + 1 + 0.4 + 0.6 + 0.8) / 5)
     assert run["cvar"][-1]["value"] == pytest.approx((0 + 0.4 + 0.6 + 0.8) / 4)
-    print_evaluation(content, True, [])
+    print_evaluation(content, True)
     out = " ".join(capsys.readouterr().out.split())
     assert "1 of 5 problems is trivial" in out
     assert "CVaR, ranked by 10 attempts a problem, mean of the 10 others" in out
@@ -125,8 +127,27 @@ def test_nothing_but_trivial_problems(made: Path, capsys: pytest.CaptureFixture[
     content = evaluation(chosen, [0] * 5, Terms(20, False, 0, 9), [(policy, played)])
     assert content["together"]["mean"] == {"value": 1.0, "low": None, "high": None}
     assert content["together"]["cvar"] == content["runs"][0]["cvar"] == []
-    print_evaluation(content, False, [])
+    print_evaluation(content, False)
     assert "worst 10 %" in capsys.readouterr().out
+
+
+def test_only_seeds_of_one_experiment_are_averaged(made: Path) -> None:
+    _, policy, played = attempts_at(made, 2, [])
+    config = policy.config
+    others = [
+        replace(config, run=replace(config.run, seed=seed, keep=seed + 1), teacher=teacher)
+        for seed, teacher in ((0, config.teacher), (0, PLRConfig()), (1, config.teacher), (0, config.teacher))
+    ]
+    results = [(replace(policy, config=other), played) for other in others]
+    groups = by_experiment(results)
+    assert [[results.index(one) for one in group] for group in groups] == [[0, 2], [1], [3]]
+
+
+def test_problems_that_were_left_out_are_mentioned(made: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen, policy, played = attempts_at(made, 2, [])
+    content = evaluation(replace(chosen, bad=["odd.yaml: x"]), [3] * 5, Terms(2, False, 0, 9), [(policy, played)])
+    print_evaluation(content, False)
+    assert "could not be read: odd.yaml: x." in capsys.readouterr().out
 
 
 def test_greedy_attempts_are_one_and_kept_apart(made: Path, capsys: pytest.CaptureFixture[str]) -> None:

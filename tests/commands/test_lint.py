@@ -80,3 +80,9 @@ def test_people_read_one_line_a_finding(folder: Path, capsys: pytest.CaptureFixt
 def test_a_set_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", str(tmp_path / "nowhere")]) == 2
     assert "nowhere does not exist" in capsys.readouterr().err
+
+
+def test_one_problem_of_a_set_is_read_without_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "set.yaml").write_text(f"name: a\n{FETCH}---\nname: b\nlevel: nothing\ntask: nothing\n")
+    assert main(["lint", f"{tmp_path / 'set.yaml'}:a"]) == 0
+    assert "1 problem: no errors" in capsys.readouterr().out

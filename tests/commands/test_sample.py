@@ -70,7 +70,7 @@ def test_levels_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         str(tmp_path / "a.png"),
     ]
     assert main(["sample", *arguments]) == 0
-    assert capsys.readouterr().out == "2 levels written\n"
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'levels'}: 2 levels\nwrote {tmp_path / 'a.png'}: 2 levels\n"
     assert sorted(p.name for p in (tmp_path / "levels").iterdir()) == ["1.yaml", "2.yaml"]
     assert atlas.load_level(tmp_path / "levels" / "1.yaml").cells.shape in ((7, 7), (7, 13))
     with Image.open(tmp_path / "a.png") as image:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+import atlas
 from atlas.cli import main
 
 PROBLEM = """
@@ -47,7 +48,7 @@ def test_a_problem_without_colours_shows_what_can_be_typed(problem: str, capsys:
 
 def test_pictures_are_written(problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", problem, "--png", str(tmp_path / "a.png"), "--svg", str(tmp_path / "a.svg")]) == 0
-    assert f"written to {tmp_path / 'a.png'}\nwritten to {tmp_path / 'a.svg'}\n" in capsys.readouterr().out
+    assert f"wrote {tmp_path / 'a.png'}\nwrote {tmp_path / 'a.svg'}\n" in capsys.readouterr().out
     with Image.open(tmp_path / "a.png") as image:
         assert image.width > 6 * 32
     assert (tmp_path / "a.svg").read_text().startswith("<svg ")
@@ -75,7 +76,7 @@ def test_a_level_without_a_task(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = tmp_path / "level.txt"
     path.write_text("##or##\n##^.##\n")
     assert main(["show", str(path), "--svg", str(tmp_path / "a.svg")]) == 0
-    assert capsys.readouterr().out == f"##or##\n##^.##\nwritten to {tmp_path / 'a.svg'}\n"
+    assert capsys.readouterr().out == f"##or##\n##^.##\nwrote {tmp_path / 'a.svg'}\n"
 
 
 @pytest.mark.parametrize(
@@ -93,3 +94,13 @@ def test_mistakes_are_sentences(
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_a_problem_is_drawn_by_a_program_that_is_kept(
+    problem: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    called: list[str] = []
+    monkeypatch.setattr("atlas.programs.keep_programs", lambda: called.append("keep"))
+    monkeypatch.setattr("atlas.api.sample", lambda *_, **__: [called.append("sample"), *atlas.load(problem)][1:])
+    assert main(["show"]) == 0
+    assert called == ["keep", "sample"]

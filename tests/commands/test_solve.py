@@ -79,7 +79,7 @@ def test_a_plan_can_be_filmed(problems: str, tmp_path: Path, capsys: pytest.Capt
     film = tmp_path / "plan.gif"
     assert main(["solve", problems, "--index", "0", "--film", str(film)]) == 0
     assert Image.open(film).n_frames == 3
-    capsys.readouterr()
+    assert capsys.readouterr().out.endswith(f"wrote {film}\n")
     assert main(["solve", problems, "--name", "hopeless", "--film", str(film)]) == 2
     assert "has no plan to film" in capsys.readouterr().err
 

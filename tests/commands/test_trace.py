@@ -69,6 +69,7 @@ def test_a_film_has_a_frame_for_each_record(problem: str, tmp_path: Path, capsys
     assert main(["trace", problem, "--actions", "1,1,1", "--film", str(tmp_path / "a.gif")]) == 0
     with Image.open(tmp_path / "a.gif") as film:
         assert film.n_frames == 4
+    assert capsys.readouterr().out.endswith(f"wrote {tmp_path / 'a.gif'}\n")
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,11 @@ def test_machines_get_json(run: Path, problem: str, capsys: pytest.CaptureFixtur
     assert sum(told["moments"][0]["probabilities"].values()) == pytest.approx(1, abs=1e-3)
 
 
-def test_a_film_can_be_written(run: Path, problem: str, tmp_path: Path) -> None:
+def test_a_film_can_be_written(run: Path, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["watch", str(run), problem, "--step-limit", "3", "--film", str(tmp_path / "film.gif")]) == 0
     with Image.open(tmp_path / "film.gif") as film:
         assert film.n_frames == 4
+    assert capsys.readouterr().out.endswith(f"wrote {tmp_path / 'film.gif'}\n")
 
 
 def test_names_are_looked_up_among_the_hand_designed(

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from atlas.cli import main
 from atlas.evaluation.statistics import STATISTICS
 from atlas.reports.episodes import choose
-from atlas.reports.figures import at, curve, join, learning_curves, solve_rates
+from atlas.reports.figures import at, by_row, curve, join, learning_curves, solve_rates
 from atlas.reports.page import Report, page, run_table
 from atlas.reports.reading import group_runs, nearest_preset, read_runs
 from atlas.reports.results import charts, evaluated, tables
@@ -124,6 +124,15 @@ def test_few_attempts_have_no_curve_of_the_worst(tmp_path: Path) -> None:
     drawn = {chart.name: chart.caption for chart in charts(one)}
     assert "cvar-set" not in drawn
     assert "CVaR needs at least 4 attempts a problem." in drawn["aggregate-set"]
+
+
+def test_problems_that_were_left_out_are_mentioned(single: str) -> None:
+    assert "Left out, since it could not be read: odd.yaml: there is no level." in single
+
+
+def test_legends_are_read_row_by_row() -> None:
+    told = by_row(dict.fromkeys("abcde"), 2)
+    assert (told["labels"], told["ncols"]) == (["a", "c", "e", "b", "d"], 2)
 
 
 def test_how_attempts_failed_is_shown(single: str) -> None:

@@ -1,11 +1,14 @@
 """What is shown while a run goes on: rows that stay in place, and plain lines for logs."""
 
 import io
+import re
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.table import Table
 
+import atlas
 from atlas.config import Config
 from atlas.domains.minigrid.presets import TINY
 from atlas.evaluation.statistics import SolveRates
@@ -106,6 +109,17 @@ def test_nothing_is_cut_where_nobody_looks(monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert printed.splitlines()[0].strip() == ("word " * 100).strip()
     assert "98.7654321" in printed
+
+
+def test_standard_output_is_written_through_the_screen():
+    allowed = {"gym/envs.py", "runs/display.py"}  # for a string; the error stream and the panel of a terminal
+    root = Path(atlas.__file__).parent
+    bare = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"(?<!\w)Console\((?!stderr)", path.read_text())
+    }
+    assert bare == allowed
 
 
 @pytest.fixture

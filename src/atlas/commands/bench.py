@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -75,31 +74,29 @@ def bench_command(argv: list[str]) -> int:
     if args.figure.suffix not in FORMS:
         raise AtlasError(f"--figure {args.figure}: the name must end in one of {', '.join(FORMS)}")
     before = None if args.against is None else read_ledger(args.against)
-    width = shutil.get_terminal_size((120, 24)).columns
     if args.ledger is not None:
         told = read_ledger(args.ledger)
         if args.parts:
             told["parts"] = {name: part for name, part in told["parts"].items() if name in args.parts}
     else:
-        told = _measured(args, width)
+        told = _measured(args)
     if before is not None:
         told["against"] = {"machine": before["machine"], "rows": compared(before, told)}
     if args.json:
         print(json.dumps(told, indent=2, ensure_ascii=False))
     else:
-        _print_kept(told, args, width)
+        _print_kept(told, args)
     return 0
 
 
-def _measured(args: BenchArgs, width: int) -> dict[str, Any]:
+def _measured(args: BenchArgs) -> dict[str, Any]:
     """Measure and, unless it is all to be JSON, print each part when it is there."""
-    from rich.console import Console
-
     from atlas import bench
+    from atlas.runs.screen import Screen
 
     bench.without_cache()
     machine, effort = bench.machine(), bench.QUICK if args.quick else bench.FULL
-    console = Console(highlight=False, markup=False, soft_wrap=args.markdown, width=width, quiet=args.json)
+    console = Screen(markup=False, soft_wrap=args.markdown, quiet=args.json)
     busy = " (others are using it: rates are too low)" if machine["load_before"] > 0.3 else ""
     console.print(
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB; jax {machine['jax']} on "
@@ -129,7 +126,7 @@ def _measured(args: BenchArgs, width: int) -> dict[str, Any]:
             if args.markdown:
                 console.print(f"{markdown(title, rows)}\n", soft_wrap=True)
             else:
-                console.print(table(f"{title} ({seconds:.0f} s)", rows, width))
+                console.print(table(f"{title} ({seconds:.0f} s)", rows, console.width))
     return measured
 
 
@@ -165,11 +162,11 @@ def compared(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]
     return rows
 
 
-def _print_kept(told: dict[str, Any], args: BenchArgs, width: int) -> None:
+def _print_kept(told: dict[str, Any], args: BenchArgs) -> None:
     """The parts of a ledger that was not measured now, and both ledgers side by side."""
-    from rich.console import Console
+    from atlas.runs.screen import Screen
 
-    console = Console(highlight=False, markup=False, soft_wrap=args.markdown, width=width)
+    console = Screen(markup=False, soft_wrap=args.markdown)
     if args.ledger is not None and args.against is None:
         from atlas.bench import Row
 
@@ -177,7 +174,7 @@ def _print_kept(told: dict[str, Any], args: BenchArgs, width: int) -> None:
         for name, part in told["parts"].items():
             rows = [Row(**{key: value for key, value in row.items() if key in known}) for row in part["rows"]]
             title = f"{name}: {PARTS.get(name, '')}"
-            console.print(f"{markdown(title, rows)}\n" if args.markdown else table(title, rows, width))
+            console.print(f"{markdown(title, rows)}\n" if args.markdown else table(title, rows, console.width))
     if "against" not in told:
         return
     machines = {"before": told["against"]["machine"], "now": told["machine"]}

@@ -12,6 +12,7 @@ from atlas.commands.checks import require_positive, require_workers
 from atlas.documents import require_file
 from atlas.errors import AtlasError
 from atlas.settings import require_seed
+from atlas.words import plural
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def demos_command(argv: list[str]) -> int:
     else:
         size = args.out.stat().st_size / 1e6
         print(
-            f"{made.path}: {made.demos:,} demonstrations of {args.source}, {made.mean_length:.1f} steps on average, "
-            f"{made.longest} at most, {size:.1f} MB"
+            f"wrote {made.path}: {plural(made.demos, 'demonstration')} of {args.source}, "
+            f"{made.mean_length:.1f} steps on average, {made.longest} at most, {size:.1f} MB"
         )
         without = ", ".join(f"{count:,} {verdict}" for verdict, count in made.tally.items() if verdict != "solvable")
         if without:

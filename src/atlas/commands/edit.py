@@ -57,10 +57,9 @@ def edit_command(argv: list[str]) -> int:
         raise AtlasError("say what to change: --kind add_rooms, for instance; `atlas edit --help` lists the kinds")
     require_file(args.png, ".png")
     require_file(args.out, ".yaml", ".yml")
-    from rich.console import Console
-
     from atlas.api import edit
     from atlas.runs.problem_files import save
+    from atlas.runs.screen import Screen, wrote
     from atlas.runs.store import remember_compiled
     from atlas.show.media import save_picture
     from atlas.show.problem import describe, portrait
@@ -79,13 +78,13 @@ def edit_command(argv: list[str]) -> int:
         told = {"before": describe(before), "edits": [one.edit for one in edits], "after": describe(after)}
         print(json.dumps(told, ensure_ascii=False))
         return 0
-    console = Console(highlight=False)
+    console = Screen()
     colour = console.color_system is not None
     console.print(portrait(before, colour))
     for one in edits:
         console.print("", f"[bold]{one.edit}[/]", "", portrait(one.problem, colour), sep="\n")
-    for file in filter(None, (args.png, args.out)):
-        print(f"written to {file}")
+    wrote(args.png)
+    wrote(args.out)
     return 0
 
 

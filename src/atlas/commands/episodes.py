@@ -18,6 +18,7 @@ from atlas.commands.checks import require_film, require_positive
 from atlas.commands.inputs import DOMAIN, drawn, subject
 from atlas.errors import AtlasError
 from atlas.settings import STEP_LIMIT, require_seed
+from atlas.words import plural
 
 # `atlas trace`: replay actions, tell what happens.
 
@@ -57,7 +58,7 @@ def trace_command(argv: list[str]) -> int:
     from atlas.domains import domain_for
     from atlas.programs import keep_programs
     from atlas.runs.problem_files import choose
-    from atlas.runs.screen import Screen
+    from atlas.runs.screen import Screen, wrote
     from atlas.show.episode import trace
     from atlas.world import action_numbers
 
@@ -73,6 +74,7 @@ def trace_command(argv: list[str]) -> int:
         print(json.dumps([record.plain() for record in records]))
     else:
         Screen().print(_table(subject, records, actions))
+        wrote(args.film)
     return 0
 
 
@@ -281,7 +283,7 @@ class Game:
 
     def summary(self) -> str:
         """One line to leave on the screen."""
-        return f"{self.episode.steps} steps, return {self.total:g}" + (
+        return f"{plural(self.episode.steps, 'step')}, return {self.total:g}" + (
             f", task in {self.episode.record.task_state}" if self.episode.record.task_state else ""
         )
 
@@ -408,7 +410,7 @@ def watch_command(argv: list[str]) -> int:
     from atlas.runs.display import bar
     from atlas.runs.policy import load_policy
     from atlas.runs.problem_files import choose, choose_problem
-    from atlas.runs.screen import Screen
+    from atlas.runs.screen import Screen, wrote
     from atlas.show.episode import PolicyActor, scenes
 
     keep_programs()
@@ -435,7 +437,11 @@ def watch_command(argv: list[str]) -> int:
     watched = list(_show_watch(console, problem, playing, args.fps) if shown else playing)
     if args.film is not None:
         _film(problem, watched, args.film, args.fps, args.task or "")
-    print(_as_json(problem, watched, args, asked) if args.json else _summary(problem, watched))
+    if args.json:
+        print(_as_json(problem, watched, args, asked))
+    else:
+        print(_summary(problem, watched))
+        wrote(args.film)
     return 0
 
 
@@ -473,7 +479,7 @@ def _as_json(problem: "NamedProblem", watched: "list[Scene]", args: WatchArgs, a
 def _summary(problem: "NamedProblem", watched: "list[Scene]") -> str:
     from atlas.show.episode import ending
 
-    return f"{problem.name or 'problem'}: {ending(watched)} after {watched[-1].step} steps"
+    return f"{problem.name or 'problem'}: {ending(watched)} after {plural(watched[-1].step, 'step')}"
 
 
 def _show_watch(

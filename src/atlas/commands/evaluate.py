@@ -14,6 +14,7 @@ from atlas.documents import require_file, require_folder
 from atlas.errors import AtlasError, nearest
 from atlas.runs.folder import is_in_zoo
 from atlas.settings import require_seed
+from atlas.words import command, plural
 
 # `atlas eval`: how good policies are on a set of problems, and where they fail.
 
@@ -95,22 +96,34 @@ def eval_command(argv: list[str]) -> int:
 
 
 def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
-    from atlas.evaluation.results import evaluation, evaluation_file, print_evaluation, write_evaluation
+    from atlas.evaluation.results import by_experiment, evaluation, evaluation_file, print_evaluation, write_evaluation
     from atlas.runs.folder import called
+    from atlas.runs.screen import wrote
 
     chosen, terms, evaluator = _prepare(args, policies, ATTEMPTS)
     results = [(policy, _attempts(evaluator, policy, called(policy.run))) for policy in policies]
     plans = _plan_lengths(chosen, max(terms.step_limit, chosen.step_limit))
-    files = []
+    files: list[Path | None] = []
     for (policy, attempts), path in zip(results, args.policies, strict=True):
         content = evaluation(chosen, plans, terms, [(policy, attempts)])
         if not _goes_out(args, path):
-            files.append(evaluation_file(policy, chosen.name, path, args.greedy))
-            write_evaluation(files[-1], content)
+            file = evaluation_file(policy, chosen.name, path, args.greedy)
+            write_evaluation(file, content)
+            files.append(file)
     if len(results) > 1:
-        content = evaluation(chosen, plans, terms, results)
-    if _write_json(args, content):
-        print_evaluation(content, args.all, files or [path for path in (args.out,) if path])
+        experiments = [evaluation(chosen, plans, terms, group) for group in by_experiment(results)]
+        content = (
+            experiments[0] if len(experiments) == 1 else {"set": experiments[0]["set"], "experiments": experiments}
+        )
+    if not _write_json(args, content):
+        return
+    for one in content.get("experiments", [content]):
+        print_evaluation(one, args.all)
+    if "experiments" in content:
+        told = "not averaged: their settings differ by more than the seed, or their seeds are the same"
+        print(f"\n{told}; `{command('compare', 'ONE', 'OTHER')}` tells what differs")
+    for written in [*files, args.out]:
+        wrote(written)
 
 
 def _evaluate_over_time(args: EvalArgs, kept: dict[Path, list[Path]]) -> None:
@@ -343,9 +356,9 @@ def _build(args: Build) -> int:
         report |= {"seconds": seconds, "as_reported": expected}
         print(json.dumps(report | {key: told for key, told in built.settings.items() if key != "plan_lengths"}))
     else:
-        from atlas.runs.screen import Screen
+        from atlas.runs.screen import Screen, wrote
 
-        print(f"{path}: {recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
+        wrote(path, f"{recipe.count:,} problems in {seconds:.0f} s, fingerprint {found}{_words(expected)}")
         if told := recipe.report(built.settings):
             Screen().print(*told, sep="\n")
     return 1 if expected is False else 0
@@ -370,7 +383,7 @@ def _verify(args: Verify) -> int:
         about = {"path": str(chosen.path), "problems": len(chosen.problems), "fingerprint": chosen.fingerprint}
         print(json.dumps(about | {"known_as": known, "duplicates": same, "proven": args.prove, "unproven": wrong}))
     else:
-        print(f"{chosen.path}: {len(chosen.problems):,} problems, fingerprint {chosen.fingerprint}")
+        print(f"{chosen.path}: {plural(len(chosen.problems), 'problem')}, fingerprint {chosen.fingerprint}")
         print(
             f"  {f'the set {known} that results are reported on' if known else 'no set that results are reported on'}"
         )

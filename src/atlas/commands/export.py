@@ -36,6 +36,7 @@ def export_command(argv: list[str]) -> int:
     from atlas.runs.display import bar
     from atlas.runs.export import export
     from atlas.runs.policy import load_policy
+    from atlas.runs.screen import wrote
 
     with bar("loading"):
         policy = load_policy(args.run, args.which)
@@ -46,6 +47,6 @@ def export_command(argv: list[str]) -> int:
         print(json.dumps(told | {"parameters": parameters, "bytes": taken}))
     else:
         about = f"{args.run} after {short(policy.steps)} env steps, {parameters:,} parameters"
-        print(f"{args.out}: {about}, {size(taken)}")
+        wrote(args.out, f"{about}, {size(taken)}")
         print(f"play it with NumPy alone: python examples/numpy_player.py {args.out}")
     return 0

@@ -29,7 +29,9 @@ def subject(file: str | None, name: str | None, index: int | None, domain: str |
 def drawn(domain: str | None, seed: int) -> "NamedProblem":
     """A problem that the cheap check calls solvable, its task made of what its level holds."""
     from atlas.api import sample
+    from atlas.programs import keep_programs
     from atlas.settings import require_seed
 
     require_seed(seed)
+    keep_programs()
     return sample(1, "level", "sequential", seed, solvable=True, domain=domain)[0]

@@ -41,14 +41,13 @@ def lineage_command(argv: list[str]) -> int:
     """Read, draw, print."""
     args = tyro.cli(LineageArgs, args=argv, prog="atlas lineage")
     require_file(args.svg, ".svg")
-    from rich.console import Console
-
     from atlas.runs.lineage import number_of, read_tree
+    from atlas.runs.screen import Screen, wrote
     from atlas.runs.store import write_whole
     from atlas.show import canvas
 
     tree = read_tree(args.run)
-    console = Console()
+    console = Screen()
     if args.problem is None:
         told = [tree.facts[number] for number in tree.notable(NOTABLE)]
         if args.json:
@@ -65,7 +64,8 @@ def lineage_command(argv: list[str]) -> int:
     for part in _family(tree, number, console.is_terminal):
         console.print(part)
     if args.svg is not None:
-        print(f"\n{args.svg}: the family as a picture")
+        print()
+        wrote(args.svg)
     return 0
 
 

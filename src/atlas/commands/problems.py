@@ -15,6 +15,7 @@ from atlas.config import TaskSampler
 from atlas.documents import require_file
 from atlas.errors import AtlasError
 from atlas.settings import STEP_LIMIT, require_seed
+from atlas.words import plural
 
 SUFFIXES = (".yaml", ".yml", ".npz")
 
@@ -65,7 +66,7 @@ def sample_command(argv: list[str]) -> int:
     require_file(args.png, ".png")
     if args.out is not None and suffix_of(args.out, *SUFFIXES) == ".npz" and args.levels_only:
         raise AtlasError(f"{args.out}: .npz files hold problems; write levels into a folder")
-    from atlas.runs.screen import Screen
+    from atlas.runs.screen import Screen, wrote
     from atlas.show.problem import describe, portrait
 
     subjects = _draw(args)
@@ -74,7 +75,8 @@ def sample_command(argv: list[str]) -> int:
     if args.json:
         print(json.dumps([describe(subject) for subject in subjects], ensure_ascii=False))
     elif args.out or args.png:
-        console.print(f"{len(subjects)} {'levels' if args.levels_only else 'problems'} written")
+        for file in (args.out, args.png):
+            wrote(file, plural(len(subjects), "level" if args.levels_only else "problem"))
     else:
         for subject in subjects:
             console.print(portrait(subject, colour=console.color_system is not None), "", sep="\n")
@@ -149,7 +151,7 @@ def show_command(argv: list[str]) -> int:
     args = tyro.cli(ShowArgs, args=argv, prog="atlas show")
     require_file(args.png, ".png")
     require_file(args.svg, ".svg")
-    from atlas.runs.screen import Screen
+    from atlas.runs.screen import Screen, wrote
     from atlas.show.problem import describe, overview, portrait
 
     subjects = _subjects(args)
@@ -161,8 +163,8 @@ def show_command(argv: list[str]) -> int:
         console.print(overview(subjects))
     else:
         console.print(portrait(subjects[0], colour=console.color_system is not None))
-        for file in filter(None, (args.png, args.svg)):
-            print(f"written to {file}")
+        wrote(args.png)
+        wrote(args.svg)
     return 0
 
 
@@ -287,7 +289,10 @@ def _solve_file(args: SolveArgs) -> None:
         rows = [_row(problem.name, solution) for problem, solution in zip(problems, solutions, strict=True)]
         print(json.dumps({"problems": rows, "total": _total(solutions)}))
     else:
+        from atlas.runs.screen import wrote
+
         _print(problems, solutions)
+        wrote(args.film)
 
 
 def _load(args: SolveArgs) -> "list[NamedProblem]":

@@ -9,6 +9,7 @@ import tyro
 
 from atlas.presets import preset, presets
 from atlas.settings import dump, to_plain
+from atlas.words import plural
 
 # `atlas report`: one page about runs, and its figures and tables as files.
 
@@ -54,9 +55,9 @@ def report_command(argv: list[str]) -> int:
 
 
 def _summary(args: ReportArgs, told: dict[str, Any]) -> str:
-    lines = [f"{args.out}: {told['bytes'] / 1e6:.1f} MB, opens in any browser"]
-    lines += [f"{args.figures}: {len(told['figures'])} figures"] if args.figures else []
-    lines += [f"{args.tables}: {len(told['tables'])} tables"] if args.tables else []
+    lines = [f"wrote {args.out}: {told['bytes'] / 1e6:.1f} MB, opens in any browser"]
+    lines += [f"wrote {args.figures}: {plural(len(told['figures']), 'file')}"] if args.figures else []
+    lines += [f"wrote {args.tables}: {plural(len(told['tables']), 'file')}"] if args.tables else []
     return "\n".join([*lines, *(f"  {sentence}" for sentence in told["missing"])])
 
 

@@ -138,7 +138,7 @@ def _make(args: ReproduceArgs, figures: "dict[str, Figure]", scale: "Scale", fol
             drawing = figure.draw(Material(groups_of(plans[name]), args.problems or PROBLEMS, args.scale))
             files = _write(name, drawing, folder / "figures")
             captions = list(dict.fromkeys(chart.caption for chart in drawing.charts))
-            tell("\n".join([*captions, *(f"written to {file}" for file in files)]))
+            tell("\n".join([*captions, *(f"wrote {file}" for file in files)]))
         made.append({"figure": name, "files": list(map(str, files)), "captions": captions})
     if left:
         why = [f"{job.folder.name} failed ({job.complaint()}; more in {job.log})" for job in failed]

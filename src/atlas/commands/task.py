@@ -12,6 +12,7 @@ import tyro
 
 from atlas.commands.inputs import DOMAIN
 from atlas.errors import MOST_LETTERS, AtlasError
+from atlas.runs.screen import wrote
 
 if TYPE_CHECKING:
     from atlas.tasks.english import Reading
@@ -123,16 +124,17 @@ def task_command(argv: list[str]) -> int:
             told += ["these do not:"] * bool(undone) + [f"  {_trace(labels)}" for labels in undone]
             parts += ["\n".join(told)] * bool(told) + [listed or "nothing odd was found"]
         if not parts:
-            from rich.console import Console
             from rich.text import Text
 
+            from atlas.runs.screen import Screen
             from atlas.tasks.draw import task_text
 
             shown = [Text(in_one_line(task, vocabulary, phrase)), task_text(task, vocabulary), Text(listed)]
-            Console().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
-            for file in filter(None, (args.svg, args.png)):
-                print(f"written to {file}")
+            Screen().print(Text("\n\n").join(filter(None, shown)), soft_wrap=True)
         print("\n\n".join(parts), end="\n" if parts else "")
+        if not (args.yaml or args.dot or args.hoa):  # these are for other programs to read
+            wrote(args.svg)
+            wrote(args.png)
     return int(args.check and any(finding.level == "error" for finding in findings))
 
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import sys
+import warnings
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -20,7 +21,7 @@ from atlas.runs.folder import RunFolder, unused
 from atlas.runs.hosts import Hosts, cores, join
 from atlas.settings import changed
 from atlas.ued import TEACHERS, score_names
-from atlas.words import clock, command, short
+from atlas.words import clock, command, plural, short
 
 DEFAULT: Final = "quick"
 
@@ -78,7 +79,9 @@ def default_folder(args: TrainArgs, say: bool = False) -> Path:
     """runs/PRESET, with the seed if it is not the preset's; another one if that is taken and not to be replaced, which
     is said if `say`."""
     seed = args.config.run.seed
-    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != config_of(args.preset).run.seed else "")
+    with warnings.catch_warnings(action="ignore"):  # what there is to say about a file was said when it was first read
+        usual = config_of(args.preset).run.seed
+    name = Path(args.preset).stem + (f"-seed-{seed}" if seed != usual else "")
     path = Path("runs") / name
     free = path if args.overwrite else unused(path)
     if say and free != path:
@@ -191,7 +194,7 @@ def report(result: Any, as_json: bool) -> int:
     for words, untrained, rate in [*rows, ("all", result.before.all, result.after.all)]:
         table.add_row(words, f"{untrained:.0%}", f"[bold]{rate:.0%}[/]")
     console = Screen()
-    console.print(f"\n{short(result.steps)} steps in {clock(result.seconds)}, {result.iteration:,} iterations")
+    console.print(f"\n{short(result.steps)} steps in {clock(result.seconds)}, {plural(result.iteration, 'iteration')}")
     console.print(table)
     picture = RunFolder(result.folder).latest_picture
     if picture.exists():

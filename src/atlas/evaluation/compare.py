@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -19,6 +18,8 @@ from atlas.errors import AtlasError, listed
 from atlas.evaluation.results import AGGREGATES, GREEDY, read_evaluation, results_of
 from atlas.evaluation.statistics import RESAMPLES, STATISTICS, Estimate, Statistic, interval, wilson
 from atlas.runs.folder import find, located
+from atlas.runs.screen import Screen
+from atlas.words import plural
 
 Plain = dict[str, Any]
 MOST_CHANGED: Final = 10
@@ -183,9 +184,9 @@ def _side(content: Plain, rates: np.ndarray) -> Plain:
 
 def print_comparison(content: Plain, everything: bool) -> None:
     """Over all, by tag, and the problems that changed most."""
-    console, about = Console(highlight=False), content["set"]
+    console, about = Screen(), content["set"]
     console.print(
-        f"[bold]{escape(str(about['name']))}[/]: {about['problems']} problems, solved within "
+        f"[bold]{escape(str(about['name']))}[/]: {plural(about['problems'], 'problem')}, solved within "
         f"[bold]{about['step_limit']} steps[/], fingerprint {str(about['hash'])[:12]}"
     )
     for side in ("one", "other"):

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.runs.problem_files import SUFFIXES, Progress, foreign, load, locate, place_of
+from atlas.runs.problem_files import SUFFIXES, Progress, choose_problem, foreign, load, locate
 from atlas.settings import STEP_LIMIT
 from atlas.tasks.check import TooInvolvedError, check, equivalent
 from atlas.tasks.packed import unpack
@@ -37,9 +37,7 @@ def lint(
     `progress` is told how many are read, and then how many are looked at.
     """
     place, name = locate(path)
-    problems, findings = _read(place, set(), progress)
-    if name is not None:
-        problems, findings = [problems[place_of(name, [problem.name for problem in problems], path)]], []
+    problems, findings = _read(place, set(), progress) if name is None else ([choose_problem(path)], [])
     options = {"step_limit": step_limit, "bound": False, "workers": workers, "progress": progress}
     solutions = surface_for(problems[0]).solve_many(problems, **options) if problems else []
     for problem, solution in zip(problems, solutions, strict=True):

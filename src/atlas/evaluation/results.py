@@ -42,6 +42,7 @@ from atlas.runs.store import write_whole
 from atlas.tasks.machine import Task, machine_name
 from atlas.tasks.packed import unpack
 from atlas.vocabulary import RUNNING
+from atlas.words import plural
 
 FOLDER: Final = "evaluations"
 OVER_TIME: Final = "-over-time"
@@ -83,6 +84,21 @@ def evaluation(
     runs = [_of_run(policy, attempts, about, tasks, terms) for policy, attempts in results]
     solved = np.stack([attempts.solved for _, attempts in results])
     return {"set": describe_set(chosen, terms), "runs": runs, "together": _together(solved, about, terms)}
+
+
+def by_experiment(results: Sequence[tuple[Policy, Attempts]]) -> list[list[tuple[Policy, Attempts]]]:
+    """The results that are repetitions of each other: of equal settings and different seeds. Only such are averaged."""
+    groups: list[list[tuple[Policy, Attempts]]] = []
+    for one in results:
+        config = one[0].config
+        for group in groups:
+            seeds = {policy.config.run.seed for policy, _ in group}
+            if group[0][0].config.experiment == config.experiment and config.run.seed not in seeds:
+                group.append(one)
+                break
+        else:
+            groups.append([one])
+    return groups
 
 
 def _about_problems(chosen: ProblemSet, plan_lengths: Sequence[int | None], trivial: np.ndarray) -> list[Plain]:
@@ -295,7 +311,7 @@ WIDE: Final = 110
 AGGREGATES: Final = {"iqm": "IQM", "mean": "mean", "median": "median"}
 
 
-def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) -> None:
+def print_evaluation(content: Plain, everything: bool) -> None:
     """The set and the terms, the problems (worst first), the tags, and over all."""
     console = Screen()
     rows = _over_runs(content["runs"])
@@ -308,16 +324,14 @@ def print_evaluation(content: Plain, everything: bool, files: Sequence[Path]) ->
         console.print("", _tag_table(content["together"]["by_tag"]), sep="\n")
     console.print("", _overall(content), "", _runs(content), sep="\n")
     console.print("", _notes(content), sep="\n")
-    for file in files:
-        console.print(f"written to {file}", soft_wrap=True)
 
 
 def _headline(content: Plain) -> str:
     about = content["set"]
     how = "greedy" if about["greedy"] else "sampled actions"
-    attempts = "1 attempt" if about["attempts"] == 1 else f"{about['attempts']} attempts"
+    tries = f"{plural(about['problems'], 'problem')} x {plural(about['attempts'], 'attempt')}"
     return (
-        f"[bold]{escape(about['name'])}[/]: {about['problems']} problems x {attempts}, solved within "
+        f"[bold]{escape(about['name'])}[/]: {tries}, solved within "
         f"[bold]{about['step_limit']} steps[/], {how}, seed {about['seed']}, fingerprint {about['hash'][:12]}\n"
     )
 
@@ -437,14 +451,21 @@ def _notes(content: Plain) -> str:
         parts.append(TOO_FEW_FOR_CVAR)
     elif together["cvar_protocol"]:
         parts.append(f"Worst: CVaR, {together['cvar_protocol']}.")
+    if skipped := content["set"].get("skipped"):
+        parts.append(skipped_words(skipped))
     if trivial := together["trivial"]:
         are = "is" if trivial == 1 else "are"
         parts.append(
-            f"{trivial} of {content['set']['problems']} problems {are} trivial (completed by the first label): solved "
-            "in IQM, mean and median, left out of CVaR."
+            f"{trivial} of {plural(content['set']['problems'], 'problem')} {are} trivial (completed by the first "
+            "label): solved in IQM, mean and median, left out of CVaR."
         )
     parts.append("Steps: of attempts that succeeded, beside the prover's plans for the same problems.")
     return f"[dim]{' '.join(parts)}[/]"
+
+
+def skipped_words(sentences: Sequence[str]) -> str:
+    """What `--skip-bad` left out."""
+    return f"Left out, since it could not be read: {'; '.join(map(str, sentences))}."
 
 
 def print_curve(curve: Plain) -> None:
@@ -452,8 +473,9 @@ def print_curve(curve: Plain) -> None:
     console = Screen()
     about = curve["set"]
     console.print(
-        f"[bold]{escape(curve['run'])}[/] on [bold]{escape(about['name'])}[/]: {about['problems']} problems x "
-        f"{about['attempts']} attempts, solved within [bold]{about['step_limit']} steps[/]"
+        f"[bold]{escape(curve['run'])}[/] on [bold]{escape(about['name'])}[/]: "
+        f"{plural(about['problems'], 'problem')} x {plural(about['attempts'], 'attempt')}, "
+        f"solved within [bold]{about['step_limit']} steps[/]"
     )
     table = _table("iteration", "env steps", "minutes", *AGGREGATES.values(), "")
     for point in curve["points"]:

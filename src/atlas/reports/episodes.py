@@ -24,6 +24,7 @@ from atlas.tasks.explain import explain, is_prose
 from atlas.tasks.machine import Node
 from atlas.tasks.packed import unpack
 from atlas.types import Level, NamedProblem, Problem
+from atlas.words import plural
 
 TRIES: Final = 5
 """Attempts to find an episode that is typical of the problem's rate."""
@@ -108,8 +109,8 @@ def _play(player: PolicyActor, problems: dict[str, NamedProblem], row: Plain, li
         watched = list(scenes(player, problem, limit))
         if (ending(watched) == "solved") == (row["rate"] >= 0.5):
             break
-    words = f"solved {row['solved']} of {row['attempts']} attempts"
-    plan = f", a plan needs {row['plan_length']} steps" if row.get("plan_length") else ""
+    words = f"solved {row['solved']} of {plural(row['attempts'], 'attempt')}"
+    plan = f", a plan needs {plural(row['plan_length'], 'step')}" if row.get("plan_length") else ""
     return Shown(problem, watched, words + plan)
 
 
@@ -143,7 +144,7 @@ def _html(shown: Shown) -> str:
     places = list(dict.fromkeys(scene.place for scene in shown.watched))
     drawings = [task_svg(shown.problem, place) for place in places]
     machines = "".join(f"<div{' hidden' * (number > 0)}>{drawing}</div>" for number, drawing in enumerate(drawings))
-    end = f"{ending(shown.watched)} after {shown.watched[-1].step} steps"
+    end = f"{ending(shown.watched)} after {plural(shown.watched[-1].step, 'step')}"
     return (
         f'<article class="player"><h4>{escape(shown.problem.name)}</h4>'
         f'<p class="dim">{escape(shown.words)}; this episode: {escape(end)}</p>{task_words(shown.problem)}'

@@ -250,6 +250,12 @@ def drawn(charts: Chart | Sequence[Chart], theme: Theme, formats: Sequence[str])
         return [_bytes(figure, form) for form in formats]
 
 
+def by_row(told: dict[str, Any], columns: int) -> dict[str, Any]:
+    """The entries of a legend so that they are read row by row; matplotlib fills column by column."""
+    labels = [label for first in range(columns) for label in list(told)[first::columns]]
+    return {"handles": [told[label] for label in labels], "labels": labels, "ncols": columns}
+
+
 def _legends(figure: Figure) -> None:
     """Below all axes, in as many columns as fit; below each, if they show different things."""
     told = [dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True)) for axes in figure.axes]
@@ -260,13 +266,13 @@ def _legends(figure: Figure) -> None:
 
     if all(one.keys() <= longest.keys() for one in told):
         if len(longest) > 1:
-            size = {"ncols": columns(longest, figure.get_figwidth()), "fontsize": 8, "handlelength": 1.4}
-            figure.legend(longest.values(), longest.keys(), loc="outside lower center", **size)
+            size = by_row(longest, columns(longest, figure.get_figwidth()))
+            figure.legend(**size, fontsize=8, handlelength=1.4, loc="outside lower center")
         return
     for axes, one in zip(figure.axes, told, strict=True):
         if one:
-            size = {"ncols": columns(one, WIDTH), "fontsize": 7, "handlelength": 1.4}
-            axes.legend(one.values(), one.keys(), loc="upper center", bbox_to_anchor=(0.5, -0.2), **size)
+            size = by_row(one, columns(one, WIDTH))
+            axes.legend(**size, fontsize=7, handlelength=1.4, loc="upper center", bbox_to_anchor=(0.5, -0.2))
 
 
 def lines(series: Sequence[Line], form: Format = "number", floor: float | None = None, axis: Axis = STEPS) -> Draw:
@@ -568,7 +574,10 @@ def means(groups: Sequence[Group]) -> Iterator[Chart]:
     known = dict.fromkeys((*MEANS, *(name for group in groups for name in keys(group, "curriculum", "shares"))))
     for name in known:
         title, words = MEANS.get(name, (name.capitalize(), f"{name.capitalize()} of the level"))
-        if series := compared(groups, "curriculum", name):
+        series = compared(groups, "curriculum", name)
+        if any(
+            one.curve.value.any() for one in series
+        ):  # nothing but zeros, such as edits without a teacher that edits
             caption = f"{words}; {WEIGHTED}."
             yield Chart(f"curriculum-{name.replace('_', '-')}", title, caption, lines(series))
 

@@ -1,6 +1,5 @@
 """The page about runs: sections in order, each from files alone; what is missing is said with its command."""
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -15,6 +14,7 @@ import numpy as np
 from atlas.documents import require_file, require_folder
 from atlas.domains import domain_of
 from atlas.errors import AtlasError, printable
+from atlas.evaluation.results import skipped_words
 from atlas.evaluation.sets import named_sets
 from atlas.reports import figures, results
 from atlas.reports.episodes import episodes, legend, level_svg, task_svg, task_words
@@ -32,7 +32,7 @@ from atlas.settings import dump
 from atlas.show.problem import sprite
 from atlas.types import Problem
 from atlas.ued.curriculum import ancestry
-from atlas.words import clock, short
+from atlas.words import clock, command, plural, short
 
 # A gallery of generated problems through time: what the teacher replayed, and where it came from.
 
@@ -58,18 +58,18 @@ def _of_run(group: Group, run: Run, moments: int, named: bool, notes: list[str])
     for number in spread(len(run.snapshots), moments):
         path = run.snapshots[number]
         try:
-            rows.append(_moment(load_bulk(path)))
+            rows.append(_moment(load_bulk(path), group.config.plan.buffer is not None))
         except Exception as error:
             notes.append(f"{path} could not be shown ({error})")
     title = f"<h3>{escape(group.name)}</h3>" if named else ""
     return title + "".join(rows)
 
 
-def _moment(bulk: Bulk) -> str:
-    """The examples of one snapshot."""
+def _moment(bulk: Bulk, kept: bool) -> str:
+    """The examples of one snapshot; what the teacher keeps is told with its score."""
     facts: list[Plain] = bulk.settings["examples"]
     chosen = spread(min(len(bulk), len(facts)), CARDS)
-    cards = "".join(_card(_one(bulk.problems, int(n)), facts[n]) for n in chosen)
+    cards = "".join(_card(_one(bulk.problems, int(n)), facts[n], kept) for n in chosen)
     return f'<h4>after {short(bulk.settings["steps"])} env steps</h4><div class="cards">{cards}</div>\n'
 
 
@@ -78,11 +78,12 @@ def _one(problems: Problem, number: int) -> Problem:
     return chosen
 
 
-def _card(problem: Problem, fact: Plain) -> str:
+def _card(problem: Problem, fact: Plain, kept: bool) -> str:
+    told = f"<p class='dim'>{escape(_facts(fact))}</p>" if kept else ""
     return (
         f'<article class="card"><div class="level">{level_svg(problem.level)}</div>'
         f'<div class="machine">{task_svg(problem)}</div>'
-        f"{task_words(problem)}<p class='dim'>{escape(_facts(fact))}</p>{_lineage(fact)}</article>\n"
+        f"{task_words(problem)}{told}{_lineage(fact)}</article>\n"
     )
 
 
@@ -308,7 +309,8 @@ def _asset(name: str) -> str:
     return files("atlas.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _charts(charts: Iterable[Chart]) -> str:
+def _charts(charts: Iterable[Chart], kind: str = "") -> str:
+    """The charts of a section, two in a row; `stacked` in two columns where their heights differ much."""
     charts = list(charts)
     axes = dict.fromkeys(chart.axis for chart in charts if chart.axis)
     figures = "".join(
@@ -318,7 +320,7 @@ def _charts(charts: Iterable[Chart]) -> str:
     )
     switch = "".join(f'<button type="button" data-axis="{axis}">{axis}</button>' for axis in axes)
     switch = f'<p class="axes" hidden>over {switch}</p>' if len(axes) > 1 else ""
-    return f'{switch}<div class="charts">{figures}</div>' if figures else ""
+    return f'{switch}<div class="charts{kind}">{figures}</div>' if figures else ""
 
 
 def _absent(report: Report, sentence: str) -> str:
@@ -353,28 +355,26 @@ def _group_line(group: Group) -> str:
     seeds = ", ".join(str(run.config.run.seed) for run in group.runs)
     origin = f"preset <code>{escape(name)}</code>" if name else "settings of its own"
     changes = f" with {', '.join(f'<code>{escape(change)}</code>' for change in changed)}" if changed else ""
-    plural = "s" * (len(group.runs) > 1)
-    what = f"{group.config.plan.title}, {origin}{changes}; seed{plural} {seeds}{trained}"
+    what = f"{group.config.plan.title}, {origin}{changes}; seed{'s' * (len(group.runs) > 1)} {seeds}{trained}"
     return f"<p><b>{escape(group.name)}</b>: {what}.</p>"
 
 
-def _command_for(report: Report) -> str:
-    return shlex.quote(str(report.runs[0].path))
+def _command(report: Report, name: str, *arguments: str) -> str:
+    """A command for the first run, as it can be pasted."""
+    return command(name, report.runs[0].path, *arguments)
 
 
 def _evaluate(report: Report) -> str:
     """The command that puts the first run to its domain's first set."""
     known = list(named_sets(report.runs[0].config.domain.name))
-    return f"atlas eval {_command_for(report)} --problems {known[0] if known else 'FILE'}"
+    return _command(report, "eval", "--problems", known[0] if known else "FILE")
 
 
 def _learning(report: Report, charts: Sequence[Chart]) -> str:
     parts = [_charts(charts)]
-    run = _command_for(report)
+    resume = _command(report, "resume")
     if not any(chart.name.startswith("held-out") for chart in charts):
-        parts.append(
-            _absent(report, f"No solve rates on held-out problems yet: `atlas resume {run}` goes on and writes them.")
-        )
+        parts.append(_absent(report, f"No solve rates on held-out problems yet: `{resume}` goes on and writes them."))
     if not any(chart.name.startswith("over-time") for chart in charts):
         parts.append(_absent(report, f"No evaluation over time: `{_evaluate(report)} --over-time` makes one."))
     return "".join(parts)
@@ -389,16 +389,21 @@ def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
         own = [chart for chart in charts if chart.name.removeprefix(chart.name.split("-")[0] + "-") == one.name]
         listed = [reference_table(report.groups, [one])] if report.reference and one.name == REFERENCE_SET else []
         listed += results.tables(one)
-        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own)}")
+        parts.append(f"<h3>{escape(one.name)}</h3><p class='dim'>{escape(_about(one))}</p>{_charts(own, ' stacked')}")
         parts += [_notes_on(report, one), *(_listed(table) for table in listed)]
     return "".join(parts)
+
+
+def _attempts(about: Plain) -> str:
+    count = about.get("attempts")
+    return plural(count, "attempt") if isinstance(count, int) else "? attempts"
 
 
 def _about(one: Evaluated) -> str:
     about = one.about
     how = "the likeliest actions" if about.get("greedy") else "actions drawn"
     return (
-        f"{about.get('problems', '?')} problems, {about.get('attempts', '?')} attempts each within {one.limit}, {how}; "
+        f"{about.get('problems', '?')} problems, {_attempts(about)} each within {one.limit}, {how}; "
         f"set {str(about.get('hash', '?'))[:12]}."
     )
 
@@ -407,7 +412,11 @@ def _notes_on(report: Report, one: Evaluated) -> str:
     """Runs that lack this evaluation, or were put to another set of the same name."""
     entries = [run for result in one.results for run, _ in result.entries]
     hashes = {run.evaluations[one.name]["set"].get("hash") for run in entries}
+    skipped = one.about.get("skipped")
     parts = []
+    if isinstance(skipped, list) and skipped:
+        report.missing.append(skipped_words(skipped))
+        parts.append(f'<p class="dim">{escape(skipped_words(skipped))}</p>')
     if len(hashes) > 1:
         parts.append(
             _absent(report, f"The runs were evaluated on different sets called {one.name}: do not compare them.")
@@ -416,12 +425,9 @@ def _notes_on(report: Report, one: Evaluated) -> str:
         if run not in entries:
             known = one.about.get("name", one.name)
             named = known in named_sets() or not one.about.get("path")
-            chosen = shlex.quote(known if named else str(one.about["path"])) + " --greedy" * bool(
-                one.about.get("greedy")
-            )
-            where = shlex.quote(str(run.path))
-            sentence = f"{run.name} was not evaluated on it: `atlas eval {where} --problems {chosen}`"
-            parts.append(_absent(report, sentence))
+            greedy = ["--greedy"] if one.about.get("greedy") else []
+            asked = command("eval", run.path, "--problems", known if named else one.about["path"], *greedy)
+            parts.append(_absent(report, f"{run.name} was not evaluated on it: `{asked}`"))
     return "".join(parts)
 
 
@@ -435,9 +441,8 @@ def _episodes(report: Report) -> str:
     about = legend(run.config.domain.name for run in report.runs) if content else ""
     parts = [about, content, *(_absent(report, note) for note in notes)]
     if not content and not notes:
-        run = _command_for(report)
         sentence = f"No episodes: `{_evaluate(report)}` finds the best and worst problems"
-        parts.append(_absent(report, f"{sentence}; `atlas watch {run} PROBLEM` shows one."))
+        parts.append(_absent(report, f"{sentence}; `{_command(report, 'watch', 'PROBLEM')}` shows one."))
     return "".join(parts)
 
 
@@ -446,7 +451,7 @@ def _curriculum(report: Report, charts: Sequence[Chart]) -> str:
         return _charts(charts)
     return _absent(
         report,
-        f"No curriculum snapshots in the metrics: `atlas resume {_command_for(report)}` writes them as it goes on.",
+        f"No curriculum snapshots in the metrics: `{_command(report, 'resume')}` writes them as it goes on.",
     )
 
 
@@ -455,9 +460,7 @@ def _gallery(report: Report) -> str:
     parts = [content, *(_absent(report, note) for note in notes)]
     if not content and not notes:
         parts.append(
-            _absent(
-                report, f"No snapshots of problems: `atlas resume {_command_for(report)}` writes them as it goes on."
-            )
+            _absent(report, f"No snapshots of problems: `{_command(report, 'resume')}` writes them as it goes on.")
         )
     else:
         forgetful = dict.fromkeys(g.config.plan.title for g in report.groups if g.config.plan.buffer is None)
@@ -470,15 +473,14 @@ def _lineages(report: Report) -> str:
     content, notes = families(report.groups)
     if not content and not notes:
         return '<p class="dim">No run remembers problems with a lineage.</p>'
-    run = escape(_command_for(report))
-    how = f'<p class="dim"><code>atlas lineage {run} PROBLEM</code> shows any other family.</p>'
+    how = f'<p class="dim"><code>{escape(_command(report, "lineage", "PROBLEM"))}</code> shows any other family.</p>'
     return "".join([how, content, *(_absent(report, note) for note in notes)])
 
 
 def _losses(report: Report, charts: Sequence[Chart]) -> str:
     if charts:
         return _charts(charts)
-    return _absent(report, f"No metrics yet: `atlas resume {_command_for(report)}` writes them.")
+    return _absent(report, f"No metrics yet: `{_command(report, 'resume')}` writes them.")
 
 
 def _settings(groups: Sequence[Group]) -> str:

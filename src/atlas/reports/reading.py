@@ -1,24 +1,18 @@
 """Reading run folders without failing: a file that is missing or damaged costs its part of the report only."""
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from atlas.config import Config
+from atlas.config import BOOKKEEPING, Config
 from atlas.errors import AtlasError
 from atlas.evaluation.results import OVER_TIME, read_evaluation, results_of
 from atlas.presets import presets
 from atlas.runs.folder import RunFolder, find
 from atlas.runs.metrics import read
-from atlas.settings import show, to_plain
+from atlas.settings import flat, show, to_plain
 
-BOOKKEEPING: Final = (
-    "run.seed", "run.snapshot_every", "run.policies", "run.snapshots", "run.keep_at", "run.checkpoint_every",
-    "run.keep",
-)  # fmt: skip
-"""Settings that do not tell two experiments apart."""
 FEW: Final = 8
 """A config that differs from a preset in more settings than this is one of its own."""
 
@@ -125,8 +119,7 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
     """Runs of equal settings together, in the order in which they were given."""
     found: dict[str, list[Run]] = {}
     for run in runs:
-        settings = {key: value for key, value in flat(to_plain(run.config)) if key not in BOOKKEEPING}
-        found.setdefault(json.dumps(settings), []).append(run)
+        found.setdefault(run.config.experiment, []).append(run)
     names: list[str] = []
     for members in found.values():
         name = _group_name(members)
@@ -143,21 +136,12 @@ def _group_name(runs: Sequence[Run]) -> str:
     return shared or nearest_preset(runs[0].config)[0] or runs[0].config.plan.title
 
 
-def flat(plain: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Settings by their dotted names."""
-    for key, value in plain.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
 def nearest_preset(config: Config) -> tuple[str, list[str]]:
     """The preset that a config comes from, and what was changed, as `run.total_steps = 100`; an empty name if none."""
-    own = dict(flat(to_plain(config)))
+    own = flat(to_plain(config))
     best, fewest = "", [""] * (FEW + 1)
     for name, preset in presets().items():
-        theirs = dict(flat(to_plain(preset.config)))
+        theirs = flat(to_plain(preset.config))
         keys = [key for key in own.keys() | theirs.keys() if own.get(key) != theirs.get(key)]
         changed = [f"{key} = {show(own.get(key))}" for key in sorted(keys) if key not in BOOKKEEPING]
         if len(changed) < len(fewest):

@@ -19,12 +19,12 @@ from atlas.evaluation.statistics import Estimate
 from atlas.presets import preset
 from atlas.reports import figures, results
 from atlas.reports.figures import PAPER, Chart, bars, columns_of, drawn, interval_of_mean
-from atlas.reports.reading import Group, flat, read_runs
+from atlas.reports.reading import Group, read_runs
 from atlas.reports.reference import referenced
 from atlas.reports.results import Evaluated, Result, evaluated
 from atlas.reports.tables import Cell, Number, Table
 from atlas.runs.sweep import Evaluation, Job, Planned, changed
-from atlas.settings import to_plain
+from atlas.settings import flat, to_plain
 from atlas.words import short
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def config_at(scale: Scale, name: str) -> Config:
     experiment changes the paper's. How long runs are is the scale's alone."""
     wanted = preset(name).config
     teacher = f"{wanted.teacher.name}{'0' if wanted.pairing.minimal else ''}"
-    plain, usual = (dict(flat(to_plain(preset(one).config))) for one in (name, f"paper-{teacher}"))
+    plain, usual = (flat(to_plain(preset(one).config)) for one in (name, f"paper-{teacher}"))
     if scale.presets[teacher] == f"paper-{teacher}":
         config = wanted
     else:

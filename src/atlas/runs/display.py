@@ -17,7 +17,7 @@ from rich.text import Text
 
 from atlas.config import Config
 from atlas.evaluation.statistics import SolveRates
-from atlas.words import clock, short
+from atlas.words import clock, plural, short
 
 if TYPE_CHECKING:
     from atlas.fit import Moment
@@ -136,7 +136,7 @@ class Panel(Known):
         table.add_column(style="dim", no_wrap=True)
         table.add_column(ratio=1)
         total = f" of {short(config.run.total_steps)}" if config.run.time_limit is None else ""
-        trained = f"{moment.iteration:,} iterations, {moment.trained:,} of them trained"
+        trained = f"{plural(moment.iteration, 'iteration')}, {moment.trained:,} of them trained"
         table.add_row("steps", Text(f"{short(moment.steps)}{total}, {short(speed)}/s   {trained}"))
         for name, words in self.rows.items():
             more = f"   (untrained {self.before.all:.0%})" if name == "held out" and "held_out" in self.record else ""

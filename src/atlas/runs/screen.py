@@ -2,6 +2,7 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -28,3 +29,9 @@ class Screen(Console):
         while len(table.columns) > 2 and Measurement.get(self, wide, table).minimum > self.width:
             table.columns.pop()
         return table
+
+
+def wrote(file: Path | None, about: str = "") -> None:
+    """Say that a file was written, if one was asked for, and what is in it: every command says it in these words."""
+    if file is not None:
+        print(f"wrote {file}" + (f": {about}" if about else ""))
