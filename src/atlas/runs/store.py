@@ -287,7 +287,7 @@ def load_bulk(path: Path | str) -> Bulk:
         raise AtlasError(f"{path}: holds no problems")
     problems = problems_of(path, header, arrays, len(names))
     return Bulk(
-        problems=jax.tree.map(jax.numpy.asarray, problems),
+        problems=jax.device_put(problems),
         settings=header.get("settings"),
         seed=header.get("seed", 0),
         names=names,
@@ -333,3 +333,4 @@ def remember_compiled() -> None:
     settings: Any = jax.config
     if settings.jax_compilation_cache_dir is None:
         settings.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
+        settings.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # by default 1: many small ones add up
