@@ -251,7 +251,7 @@ def train_as_leader(
     """Train on host 0, which has the folder: from its last good checkpoint if there is one, or from the one that
     `start` names. Other hosts call `train_as_worker`."""
     team = team or Team()
-    remember_compiled()
+    keep_program = remember_compiled() and keep_program
     made = parts(config, layout)
     trainer = build(config, layout, made)
     with _disk(folder), ExitStack() as stack:
