@@ -52,7 +52,7 @@ def sampler(config: PairingConfig, domain: Domain, formalism: Formalism) -> Samp
 
     Minimal problems need a formalism that samples minimal tasks; the level is made minimal here.
     """
-    mask = jnp.asarray(domain.mask)
+    mask = jax.device_put(domain.mask)
 
     def sample(key: Key[Array, ""]) -> Problem:
         key_level, key_task = jax.random.split(key)
@@ -461,5 +461,5 @@ def stack(problems: Sequence[Problem]) -> Problem:
         for number, array in enumerate(arrays):
             place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
             column[place] = array
-        levels[name] = jnp.asarray(column)
+        levels[name] = jax.device_put(column)  # jnp.asarray compiles a copy for every new shape
     return Problem.unchecked(level=kind.unchecked(**levels), task=packed.stack([problem.task for problem in problems]))
