@@ -1,7 +1,8 @@
 """Wires a config into a `Trainer`: asks the tables of domains, samplers, scores and teachers."""
 
 import dataclasses
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -201,6 +202,16 @@ def _require_prover(config: Config) -> None:
         raise AtlasError("teacher.score = oracle needs one host: plans are looked for beside it")
 
 
+LEVEL = "xla_backend_optimization_level"
+
+
+def jit_for_few_calls(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`jax.jit` for what is called a few times: the compiler leaves out passes that take long. Level 1 gave the same
+    bits as the default on all programs that were compared, level 0 did not."""
+    chosen = LEVEL in os.environ.get("XLA_FLAGS", "")
+    return jax.jit(function, compiler_options=None if chosen else {LEVEL: 1})
+
+
 AT_ONCE = 256
 """Tasks whose paths are counted side by side: that needs memory."""
 
@@ -212,7 +223,7 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}
 
-    @jax.jit
+    @jit_for_few_calls
     def inspect_both(flat: Problem, tasks: Any) -> dict[str, Array]:
         paths = jax.lax.map(count_paths, tasks, batch_size=AT_ONCE)
         return {"solvable": screen(flat), "paths": paths.count, "path_length": paths.mean}

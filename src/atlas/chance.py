@@ -1,15 +1,17 @@
 """Uniform choices from one random number each, without sorting; sets of bits."""
 
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float, Float32, Int, Int32, Key, UInt32
 
 WORD: Final = 32
 """Bits of a word."""
 EDIT_DRAWS: Final = 16
+ArrayT = TypeVar("ArrayT", Array, np.ndarray)
 
 
 def edit_draws(key: Key[Array, ""]) -> Float32[Array, "16"]:
@@ -50,12 +52,13 @@ def pick_bit(u: Float32[Array, ""], words: UInt32[Array, "words"]) -> Int32[Arra
     return word * WORD + _nth_bit(words[word], rank - (ends[word] - sizes[word]))
 
 
-def bit_set(mask: Bool[Array, "*batch n"]) -> UInt32[Array, "*batch words"]:
-    """A mask as a set of bits, WORD to a word."""
-    padded = jnp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, -mask.shape[-1] % WORD)])
-    bits = padded.reshape(*mask.shape[:-1], padded.shape[-1] // WORD, WORD).astype(jnp.uint32)
-    shifts = jnp.arange(WORD, dtype=jnp.uint32).reshape((1,) * mask.ndim + (WORD,))
-    return jnp.sum(bits << shifts, axis=-1, dtype=jnp.uint32)
+def bit_set(mask: Bool[ArrayT, "*batch n"]) -> UInt32[ArrayT, "*batch words"]:
+    """A mask as a set of bits, WORD to a word. Of a NumPy array it is one, and nothing is compiled."""
+    xp: Any = np if isinstance(mask, np.ndarray) else jnp
+    padded = xp.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, -mask.shape[-1] % WORD)])
+    bits = padded.reshape(*mask.shape[:-1], padded.shape[-1] // WORD, WORD).astype(xp.uint32)
+    shifts = xp.arange(WORD, dtype=xp.uint32).reshape((1,) * mask.ndim + (WORD,))
+    return xp.sum(bits << shifts, axis=-1, dtype=xp.uint32)
 
 
 def pick_member(u: Float[Array, ""], words: UInt32[Array, "words"]) -> Int[Array, ""]:

@@ -52,7 +52,7 @@ def sampler(config: PairingConfig, domain: Domain, formalism: Formalism) -> Samp
 
     Minimal problems need a formalism that samples minimal tasks; the level is made minimal here.
     """
-    mask = jnp.asarray(domain.mask)
+    mask = jax.device_put(domain.mask)
 
     def sample(key: Key[Array, ""]) -> Problem:
         key_level, key_task = jax.random.split(key)
@@ -181,7 +181,7 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
     def choose(problem: Problem, u: Float32[Array, ""], active: Bool[Array, ""], weights: Weights) -> Int32[Array, ""]:
         """One of the edits that apply, level edits first in their order; NO_EDIT if none does."""
         can = applicable(problem)
-        chosen = pick(u, can) if weights is None else _pick_by(u, jnp.where(can, weights[rows_of_ours], 0.0))
+        chosen = pick(u, can) if weights is None else _pick_by(u, jnp.where(can, own(weights), 0.0))
         return jnp.where(active & jnp.any(can), chosen, NO_EDIT)
 
     def table_row(chosen: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
@@ -189,7 +189,9 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
         row = jnp.where(chosen >= len(level_edits), chosen + first_task_row - len(level_edits), chosen)
         return jnp.where(chosen >= first_more, chosen + first_more_row - first_more, row)
 
-    rows_of_ours = table_row(jnp.arange(first_more + len(more)))
+    def own(weights: Float32[Array, "rows"]) -> Float32[Array, "edits"]:
+        """The weights of the edits that `applicable` tells of."""
+        return weights[table_row(jnp.arange(first_more + len(more)))]
 
     @jax.custom_batching.custom_vmap
     def edit_once(
@@ -246,7 +248,7 @@ def editor(config: EditConfig, domain: Domain, formalism: Formalism) -> EditFn:
                 each = jnp.ones(2), jnp.sum(can).astype(jnp.float32)
             else:
                 both = weights[first_hindsight_row : first_hindsight_row + 2]
-                each = both, jnp.sum(jnp.where(can, weights[rows_of_ours], 0.0))
+                each = both, jnp.sum(jnp.where(can, own(weights), 0.0))
             looks_back, problem, argument = _hindsight(u[1], problem, partial, formalism, *each)
         steps = jnp.arange(config.most)
         first = (steps == 0) & (looks_back != NO_EDIT)
@@ -459,5 +461,5 @@ def stack(problems: Sequence[Problem]) -> Problem:
         for number, array in enumerate(arrays):
             place: tuple[int | slice, ...] = (number, *(slice(length) for length in array.shape))
             column[place] = array
-        levels[name] = jnp.asarray(column)
+        levels[name] = jax.device_put(column)  # jnp.asarray compiles a copy for every new shape
     return Problem.unchecked(level=kind.unchecked(**levels), task=packed.stack([problem.task for problem in problems]))

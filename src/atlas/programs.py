@@ -10,7 +10,9 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -21,6 +23,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from atlas import plugins
+from atlas.runs.hosts import processor
 from atlas.runs.store import cache_folder, remember_compiled, write_whole
 from atlas.struct import Struct
 
@@ -64,19 +67,14 @@ class Program:
 
     def _find(self, arguments: Any, signature: str) -> Callable[..., Any]:
         """The program for arguments of some shapes: from its file, else traced now and written there."""
-        ways: Any = jax.config
-        random = f"{ways.jax_threefry_partitionable} {ways.jax_default_prng_impl} {ways.jax_enable_x64}"
-        words = (self.name, signature, random, jax.__version__, jax.default_backend(), code())
-        path = cache_folder() / "programs" / hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+        path = _path(self.name, signature)
         leaves, tree = jax.tree.flatten(arguments)
         inputs = jax.tree.structure(((0,) * len(leaves), {}))
         with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
-            about = path.stat()
-            if about.st_uid == os.getuid() and not about.st_mode & 0o022:
-                length, _, rest = path.read_bytes().partition(b"\n")
-                described = json.loads(rest[: int(length)])
-                outputs = jax.tree.structure([0] * described["leaves"])
-                return _rebuilt(deserialize_and_load(rest[int(length) :], inputs, outputs), described["form"])
+            length, _, rest = _read(path).partition(b"\n")
+            described = json.loads(rest[: int(length)])
+            outputs = jax.tree.structure([0] * described["leaves"])
+            return _rebuilt(deserialize_and_load(rest[int(length) :], inputs, outputs), described["form"])
         form: list[Any] = []
         function = self.make()
 
@@ -90,9 +88,71 @@ class Program:
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
             program, _, _ = serialize(compiled)
             described = json.dumps({"form": form[0], "leaves": form[1]}).encode()
-            write_whole(path, b"%d\n" % len(described) + described + program)
-            path.chmod(0o600)
+            _write(path, b"%d\n" % len(described) + described + program)
         return _rebuilt(compiled, form[0])
+
+
+def load_or_compile(
+    name: str, lower: Callable[[], Any], arguments: Any, results: Any, devices: Sequence[jax.Device]
+) -> Any:
+    """A program for some devices, whose arguments and results are trees like these: from its file, else lowered and
+    compiled now. `name` tells it from all others, as that of a `Program`.
+
+    One that JAX finds in its own cache meanwhile is not kept: on CPUs it would be written without its functions.
+    """
+    path = _path(name, f"{len(devices)} of {jax.device_count()} devices")
+    with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
+        trees = jax.tree.structure((arguments, {})), jax.tree.structure(results)
+        return deserialize_and_load(_read(path), *trees, execution_devices=list(devices))
+    lowered, found = lower(), _cache_hits()
+    before = found[threading.get_ident()]
+    compiled = lowered.compile()
+    if found[threading.get_ident()] == before:
+        with contextlib.suppress(OSError, ValueError, NotImplementedError):
+            _write(path, serialize(compiled)[0])
+    return compiled
+
+
+@functools.cache
+def _cache_hits() -> Counter[int]:
+    """How often JAX has found a program in its own cache from now on, by thread."""
+    hits: Counter[int] = Counter()
+
+    def count(event: str, **_: Any) -> None:
+        if event == "/jax/compilation_cache/cache_hits":
+            hits[threading.get_ident()] += 1
+
+    jax.monitoring.register_event_listener(count)
+    return hits
+
+
+def _path(*words: str) -> Path:
+    """The file of a program with this name, made by this code for this machine."""
+    ways: Any = jax.config
+    random = f"{ways.jax_threefry_partitionable} {ways.jax_default_prng_impl} {ways.jax_enable_x64}"
+    made = random, jax.__version__, jax.default_backend(), os.environ.get("XLA_FLAGS", ""), _instructions(), code()
+    return cache_folder() / "programs" / hashlib.sha256("\n".join((*words, *made)).encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _instructions() -> str:
+    """What the processor can do, where the system tells: folders may be shared between machines."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+    return processor()
+
+
+def _read(path: Path) -> bytes:
+    about = path.stat()
+    if about.st_uid != os.getuid() or about.st_mode & 0o022:
+        raise PermissionError(path)
+    return path.read_bytes()
+
+
+def _write(path: Path, content: bytes) -> None:
+    write_whole(path, content)
+    path.chmod(0o600)
 
 
 @contextlib.contextmanager

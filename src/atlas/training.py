@@ -296,16 +296,18 @@ class Compiled:
         """Traced, for a state of these shapes, where its parts belong."""
         return self.jitted.lower(shapes or self.trainer.shapes, jax.eval_shape(lambda: jnp.int32(0)))
 
-    def start(self) -> None:
-        """Begin to compile while the caller does something else: the compiler does not hold Python's lock."""
+    def start(self, compile_now: Callable[[], Any] | None = None) -> None:
+        """Begin to compile while the caller does something else: the compiler does not hold Python's lock. A function
+        that is given instead may have the program already."""
         if self._started is None:
             self._started = Future()
             # Python waits for such a thread at its end: taken down under it, the compiler would crash.
-            Thread(target=self._compile, args=(self._started,), name="compiler").start()
+            compile_now = compile_now or (lambda: self.lower().compile())
+            Thread(target=self._compile, args=(self._started, compile_now), name="compiler").start()
 
-    def _compile(self, started: "Future[Any]") -> None:
+    def _compile(self, started: "Future[Any]", compile_now: Callable[[], Any]) -> None:
         try:
-            started.set_result(self.lower().compile())
+            started.set_result(compile_now())
         except BaseException as error:
             started.set_exception(error)
 

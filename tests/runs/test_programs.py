@@ -11,7 +11,7 @@ import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 from atlas import programs
-from atlas.programs import Program
+from atlas.programs import Program, load_or_compile
 
 
 @pytest.fixture
@@ -43,3 +43,30 @@ def test_a_program_that_jax_has_in_its_own_cache_is_kept_whole() -> None:
         jax.clear_caches()
         prefix, _ = Program("sorted prefix", sorted_prefix)(x, k)
         assert np.asarray(prefix).tolist() == list(range(7))
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_compiled_step_is_found_again_without_tracing_it(tmp_path: Path) -> None:
+    state = {"key": jax.random.key(3), "sum": jnp.float32(0.5)}
+
+    def step(state: dict[str, Any], n: Any) -> tuple[dict[str, Any], Any]:
+        draw = jax.random.uniform(state["key"])
+        return {"key": jax.random.split(state["key"])[1], "sum": state["sum"] + n * draw}, draw
+
+    def obtain(name: str, lower: Callable[[], Any]) -> Any:
+        return load_or_compile(name, lower, (state, 0), (state, 0), jax.devices()[:1])
+
+    def never() -> Any:
+        raise AssertionError("it is kept")
+
+    def lower() -> Any:
+        return jax.jit(step).lower(state, jnp.int32(0))
+
+    made, drawn = obtain("step", lower)(state, np.int32(2))
+    kept, again = obtain("step", never)(state, np.int32(2))
+    assert (float(made["sum"]), float(drawn)) == (float(kept["sum"]), float(again))
+    assert jnp.array_equal(jax.random.key_data(made["key"]), jax.random.key_data(kept["key"]))
+    (file,) = (tmp_path / "atlas" / "programs").iterdir()
+    file.chmod(0o666)  # others may have written it
+    with pytest.raises(AssertionError, match="it is kept"):
+        obtain("step", never)

@@ -199,7 +199,7 @@ def test_writing_leaves_the_process_its_umask(tmp_path: Path, monkeypatch: pytes
 
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
-    made = SimpleNamespace(jax_compilation_cache_dir=None)
+    made = SimpleNamespace(jax_compilation_cache_dir=None, jax_enable_compilation_cache=True)
     made.update = lambda name, value: setattr(made, name, value)
     monkeypatch.setattr(jax, "config", made)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -207,13 +207,13 @@ def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace
 
 
 def test_programs_are_kept_in_the_users_cache(settings: SimpleNamespace, tmp_path: Path) -> None:
-    remember_compiled()
+    assert remember_compiled()
     assert settings.jax_compilation_cache_dir == str(tmp_path / "atlas" / "compiled")
 
 
 def test_what_the_user_arranged_stays(settings: SimpleNamespace) -> None:
     settings.jax_compilation_cache_dir = "elsewhere"
-    remember_compiled()
+    assert not remember_compiled()
     assert settings.jax_compilation_cache_dir == "elsewhere"
 
 

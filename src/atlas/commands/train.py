@@ -70,7 +70,7 @@ def train_command(argv: list[str]) -> int:
         folder = args.folder or default_folder(args, say=team.is_leader and not args.json)
         result = train(
             folder, args.config, team, args.hosts.devices, args.preset, args.overwrite, args.tensorboard, args.wandb,
-            quiet=args.json, init=args.init,
+            quiet=args.json, init=args.init, keep_program=True,
         )  # fmt: skip
     return report(result, args.json)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from atlas.build import Parts, parts
+from atlas.build import Parts, jit_for_few_calls, parts
 from atlas.config import Config, PairingConfig
 from atlas.domains import domain_of, surface_of
 from atlas.errors import AtlasError
@@ -80,9 +80,9 @@ def held_out(config: Config, per_size: int, progress: Progress = silent) -> Held
     shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
     wanted = Counter({(value, length): shares[length] for value in values for length in lengths})
 
-    @jax.jit
-    def draw(key: Any) -> tuple[Problem, Any, Any]:
-        drawn = made.sample(key, DRAWN)
+    @jit_for_few_calls
+    def draw(number: Any) -> tuple[Problem, Any, Any]:
+        drawn = made.sample(jax.random.fold_in(jax.random.key(SEED), number), DRAWN)
         shortest = jax.vmap(lambda task: count_paths(task).shortest)(drawn.task)
         return drawn, jax.vmap(lambda level: domain.measure(level)[stratum])(drawn.level), shortest
 
@@ -102,7 +102,7 @@ def held_out(config: Config, per_size: int, progress: Progress = silent) -> Held
     for number in range(ROUNDS):
         if number == PATIENCE:
             wanted = _substitutes(wanted)
-        drawn, strata, shortest = jax.device_get(draw(jax.random.fold_in(jax.random.key(SEED), number)))
+        drawn, strata, shortest = jax.device_get(draw(np.uint32(number)))
         kinds = list(zip(strata.tolist(), np.minimum(shortest, lengths[-1]).tolist(), strict=True))
         found += certified(zip(kinds, one_by_one(drawn), strict=True), wanted, prove)
         if wanted.total() == 0:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, Protocol, runtime_checkable
 
 import jax
@@ -282,10 +282,6 @@ class _Batch:
     numbers: np.ndarray
     world: World
 
-    @cached_property
-    def graphs(self) -> Any:
-        return jax.jit(jax.vmap(self.world.formalism.graph))(self.problems.task)
-
 
 class Evaluator:
     """Attempts at all problems of a set, for one policy after the other; programs are compiled once."""
@@ -312,18 +308,18 @@ class Evaluator:
         self, student: Student, params: Any, progress: Progress = lambda *_: None, seed: int | None = None
     ) -> Attempts:
         """Attempts of a student; another seed than the evaluator's gives other draws."""
-        key_noise, _ = self._keys(seed)
         self._require_fit(student.config)
         if student.config not in self._actors:
             actor = StudentActor(student, self.greedy)
-            self._actors[student.config] = actor, jax.jit(actor.know)
+
+            def known(key: Key[Array, ""], params: Any, numbers: Int32[Array, "problems"], tasks: Any) -> Known:
+                keys = jax.vmap(jax.random.fold_in, (None, 0))(_keys(key)[0], numbers)
+                return actor.know(keys, params, _graphs(tasks))
+
+            self._actors[student.config] = actor, jax.jit(known)
         actor, know = self._actors[student.config]
-
-        def prepare(batch: _Batch) -> Any:
-            keys = jax.vmap(jax.random.fold_in, (None, 0))(key_noise, batch.numbers)
-            return know(keys, params, batch.graphs)
-
-        return self.of_actor(actor, prepare, progress, seed)
+        key = self._key(seed)
+        return self.of_actor(actor, lambda batch: know(key, params, batch.numbers, batch.problems.task), progress, seed)
 
     def of_actor(
         self,
@@ -349,7 +345,7 @@ class Evaluator:
             def tell(finished: int, before: int = done) -> None:
                 progress(before + finished, total)
 
-            found, trivial = self._play(actor, batch, prepare(batch), self._keys(seed)[1], tell)
+            found, trivial = self._play(actor, batch, prepare(batch), self._key(seed), tell)
             found["place"] = np.stack(np.divmod(found.pop("node"), batch.problems.task.target.shape[-2]), -1)
             for name, rows in found.items():
                 by_problem = rows.reshape(self.attempts, -1, *rows.shape[1:]).swapaxes(0, 1)
@@ -361,9 +357,8 @@ class Evaluator:
             done += jobs
         return result
 
-    def _keys(self, seed: int | None) -> Key[Array, "2"]:
-        """Random keys: for the node features, and for the actions."""
-        return jax.random.split(jax.random.key(self.seed if seed is None else seed))
+    def _key(self, seed: int | None) -> Key[Array, ""]:
+        return jax.random.key(self.seed if seed is None else seed)
 
     def _play(
         self, actor: Actor, batch: _Batch, known: Any, key: Key[Array, ""], tell: Callable[[int], None]
@@ -404,8 +399,12 @@ class Evaluator:
         name = actor, id(batch)
         if name not in self._compiled:
             playing = BatchedPlayer(batch.world, actor)
+
+            def constants(key: Key[Array, ""], problems: Problem, numbers: Int32[Array, "problems"]) -> BatchConstants:
+                return playing.constants(_keys(key)[1], problems, numbers, self.attempts)
+
             self._compiled[name] = (
-                jax.jit(lambda key, problems, numbers: playing.constants(key, problems, numbers, self.attempts)),
+                jax.jit(constants),
                 jax.jit(lambda fixed, first, end: playing.begin(fixed, lanes, first, end)),
                 jax.jit(
                     lambda known, constants, queue: playing.play(known, constants, queue, STRIDE), donate_argnums=2
@@ -417,7 +416,7 @@ class Evaluator:
         """The one ablation that binds a policy to a number of states says so before anything is compiled."""
         if network.task != "index":
             return
-        nodes, batch = max(((b.graphs.outcome.shape[1], b) for b in self.batches), key=lambda pair: pair[0])
+        nodes, batch = max(((_nodes(b.problems.task), b) for b in self.batches), key=lambda pair: pair[0])
         if nodes > INDEX_STATES:
             sizes = [math.prod(natural_size(unpack(self.problems[i].task))[:2]) for i in batch.numbers]
             largest: Any = self.problems[batch.numbers[int(np.argmax(sizes))]]
@@ -425,6 +424,19 @@ class Evaluator:
                 f"the policy was trained with the ablation student.network.task = index, which tells at most "
                 f"{INDEX_STATES} states apart, and this set needs {nodes} (the task of {_name(largest)} is the largest)"
             )
+
+
+def _keys(key: Key[Array, ""]) -> Key[Array, "2"]:
+    """Random keys: for the node features, and for the actions."""
+    return jax.random.split(key)
+
+
+def _graphs(tasks: Any) -> Any:
+    return jax.vmap(RewardMachines().graph)(tasks)
+
+
+def _nodes(tasks: Any) -> int:
+    return int(jax.eval_shape(_graphs, tasks).outcome.shape[1])
 
 
 def _name(problem: Problem) -> str:

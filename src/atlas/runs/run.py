@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -16,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import jax
 import numpy as np
 
+from atlas import plugins
 from atlas.build import build, observer, parts
 from atlas.config import Config
 from atlas.devices import ALONE, Layout, mesh_of
@@ -24,6 +26,7 @@ from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.sets import silent
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
+from atlas.programs import load_or_compile
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
 from atlas.runs.display import bar_or_lines, display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
@@ -91,11 +94,13 @@ def train(
     given: Mapping[str, Mapping[str, Any]] | None = None,
     callbacks: Sequence[Callback] = (),
     init: Path | str | None = None,
+    keep_program: bool = False,
 ) -> Result | None:
     """Train a new run in a folder. Host 0 has the result; the others take part and return None.
 
     `given`: what the settings name that was passed by value (`RunFolder.note_given`). Callbacks are called on host 0.
-    `init`: a policy whose weights it begins with; they are kept in its folder.
+    `init`: a policy whose weights it begins with; they are kept in its folder. `keep_program`: the compiled step is
+    kept for the next run, which need not even trace it; only where all of it is the code of this package.
     """
     layout = _layout(devices, config)
     config.require_even(layout.shards)
@@ -123,7 +128,9 @@ def train(
             print(f"{title}{where}: compiling takes a while; the run is kept in {folder.path}", flush=True)
         if given:
             folder.note_given(config, given)
-        return train_as_leader(folder, config, sinks, quiet, layout, team, callbacks=callbacks)
+        return train_as_leader(
+            folder, config, sinks, quiet, layout, team, callbacks=callbacks, keep_program=keep_program
+        )
     finally:
         lock.release()
 
@@ -239,11 +246,12 @@ def train_as_leader(
     team: Team | None = None,
     start: Start = Start(),  # noqa: B008 - frozen
     callbacks: Sequence[Callback] = (),
+    keep_program: bool = False,
 ) -> Result:
     """Train on host 0, which has the folder: from its last good checkpoint if there is one, or from the one that
     `start` names. Other hosts call `train_as_worker`."""
     team = team or Team()
-    remember_compiled()
+    keep_program = remember_compiled() and keep_program
     made = parts(config, layout)
     trainer = build(config, layout, made)
     with _disk(folder), ExitStack() as stack:
@@ -258,7 +266,8 @@ def train_as_leader(
                 from atlas.runs.forecast import forecast
 
                 print(forecast(config, trainer, folder.path).summary(), flush=True)
-            trainer.compiled.start()  # beside the held-out problems and the first exam
+            # Beside the held-out problems and the first exam.
+            trainer.compiled.start(partial(_kept_step, trainer, config) if keep_program else None)
         started = time.monotonic()
         with nullcontext(silent) if quiet else bar_or_lines("held-out problems") as progress:
             exam = Exam(made, obtain(folder.held_out_file, config, progress))
@@ -416,6 +425,18 @@ def train_as_worker(config: Config, layout: Layout, team: Team) -> None:
     steps = config.env_steps(int(state.iterations), int(state.trained))
     hooks = _scheduled_hooks(config, layout, team, begun["seconds"], steps, lambda *_: None, lambda _: None)
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
+
+
+def _kept_step(trainer: Trainer, config: Config) -> Any:
+    """The compiled training step, kept from a run with the same settings (of any seed) if there was one."""
+    if jax.process_count() > 1 or any(map(plugins.in_use, plugins.KINDS)):
+        return trainer.compiled.lower().compile()
+    run = replace(config.run, seed=0, time_limit=None)
+    name = f"training step, by clock: {trainer.by_clock}\n{dump(replace(config, run=run))}"
+    mesh = trainer.layout.mesh
+    devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
+    results = trainer.shapes, jax.eval_shape(trainer.nothing)
+    return load_or_compile(name, trainer.compiled.lower, (trainer.shapes, 0), results, devices)
 
 
 def _begin(

@@ -287,7 +287,7 @@ def load_bulk(path: Path | str) -> Bulk:
         raise AtlasError(f"{path}: holds no problems")
     problems = problems_of(path, header, arrays, len(names))
     return Bulk(
-        problems=jax.tree.map(jax.numpy.asarray, problems),
+        problems=jax.device_put(problems),
         settings=header.get("settings"),
         seed=header.get("seed", 0),
         names=names,
@@ -323,13 +323,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "atlas"
 
 
-def remember_compiled() -> None:
+def remember_compiled() -> bool:
     """Keep compiled programs between processes, unless the user has arranged that already: the next start is quick.
+    Returns whether they are kept in our own folder.
 
     JAX finds them by the program, the compiler's options and its own version, so none is ever used for another.
     """
     import jax
 
     settings: Any = jax.config
+    own = str(cache_folder() / "compiled")
     if settings.jax_compilation_cache_dir is None:
-        settings.update("jax_compilation_cache_dir", str(cache_folder() / "compiled"))
+        settings.update("jax_compilation_cache_dir", own)
+        settings.update("jax_persistent_cache_min_compile_time_secs", 0.1)  # by default 1: many small ones add up
+    return bool(settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir == own)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
-import jax.numpy as jnp
 
 from atlas.domains import name_for, surface_for, vocabulary_of
 from atlas.errors import AtlasError
@@ -219,7 +218,7 @@ def contact_sheet(
     problems: Problem, facts: list[dict[str, Any]], when: dict[str, Any], whose: str = "What is replayed"
 ) -> "Image":
     """Some problems (batched) on one page; `facts` are those of a snapshot's examples, `when` tells the moment."""
-    cards = [_card(jax.tree.map(lambda x, i=i: jnp.asarray(x[i]), problems), fact) for i, fact in enumerate(facts)]
+    cards = [_card(jax.device_put(jax.tree.map(lambda x, i=i: x[i], problems)), fact) for i, fact in enumerate(facts)]
     title = f"{whose} after {short(when['steps'])} steps"
     more = f"iteration {when['iteration']:,}, {clock(when['seconds'])} of training"
     shapes: list[canvas.Shape] = [Text((GAP, 28), title, 24)]

@@ -349,7 +349,7 @@ def task_edits(
 ) -> tuple[Edit[PackedTask], ...]:
     """The table of task edits: propositions come from the mask, rewards from the function."""
     implies, excludes = vocabulary.implies, vocabulary.excludes
-    known = Alphabet(*(np.asarray(bit_set(jnp.asarray(sets))) for sets in (mask, implies | implies.T, excludes)))
+    known = Alphabet(*map(bit_set, (mask, implies | implies.T, excludes)))
     return tuple(_task_edit(edit, known, reward) for edit in BODY_EDITS)
 
 

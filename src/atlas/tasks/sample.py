@@ -170,7 +170,7 @@ class Relation(NamedTuple):
 def relation(vocabulary: Vocabulary, constrain: bool) -> Relation:
     """Implication if labels are constrained, else equality."""
     implies = vocabulary.implies if constrain else np.eye(len(vocabulary.names), dtype=bool)
-    return Relation(implied=bit_set(jnp.asarray(implies)), implying=bit_set(jnp.asarray(implies.T)))
+    return Relation(*jax.device_put((bit_set(implies), bit_set(implies.T))))
 
 
 def set_or_all(mask: Bool[Array, "props"]) -> UInt32[Array, "words"]:

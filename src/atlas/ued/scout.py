@@ -181,7 +181,7 @@ class Scout:
 
     def tell(self, state: ScoutState) -> dict[str, Any]:
         """How well predictions hold: the expected calibration error, and the bins that it is made of."""
-        error, bins = jax.device_get((calibration_error(state.calibration), state.calibration))
+        error, bins = jax.device_get((jax.jit(calibration_error)(state.calibration), state.calibration))
         return {
             "calibration_error": float(error),
             "calibration": {name: [round(float(x), 4) for x in values] for name, values in vars(bins).items()},

@@ -190,7 +190,7 @@ class Palette:
 
 def level_edits(config: MinigridConfig) -> tuple[Edit[Level], ...]:
     """The table of level edits under these settings."""
-    palette = Palette(layouts(config), jnp.asarray(movable_cells(config)), jnp.asarray(door_cells(config)))
+    palette = Palette(layouts(config), *jax.device_put((movable_cells(config), door_cells(config))))
     rows: tuple[tuple[str, Callable[..., Any], Callable[..., Any]], ...] = (
         ("move_agent", can_move_agent, move_agent),
         ("move_object", can_move_object, move_object),
