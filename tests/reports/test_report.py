@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 
 from atlas.cli import main
 from atlas.evaluation.statistics import STATISTICS
-from atlas.reports.episodes import choose
+from atlas.reports.episodes import choose, problems_of
 from atlas.reports.figures import at, by_row, curve, join, learning_curves, solve_rates
 from atlas.reports.page import Report, page, run_table
 from atlas.reports.reading import group_runs, nearest_preset, read_runs
-from atlas.reports.results import charts, evaluated, tables
+from atlas.reports.results import Evaluated, charts, evaluated, tables
 from atlas.reports.tables import Number, Table, save_table, tex, to_csv, to_html, to_latex
 from fake_runs import NAMES, ODD_NAME, fake_run
 
@@ -128,6 +128,14 @@ def test_few_attempts_have_no_curve_of_the_worst(tmp_path: Path) -> None:
 
 def test_problems_that_were_left_out_are_mentioned(single: str) -> None:
     assert "Left out, since it could not be read: odd.yaml: there is no level." in single
+
+
+def test_a_set_with_bad_files_that_were_left_out_is_played(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "good.yaml").write_text("level: |\n  ########\n  ##^.or##\n  ########\ntask: go to a ball\n")
+    (tmp_path / "set" / "odd.yaml").write_text("level: nothing\n")
+    about = {"path": str(tmp_path / "set"), "skipped": ["odd.yaml: a problem needs a task"]}
+    assert list(problems_of(Evaluated("set", about, []))) == ["good"]
 
 
 def test_legends_are_read_row_by_row() -> None:

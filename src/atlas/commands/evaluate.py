@@ -117,11 +117,12 @@ def _evaluate(args: EvalArgs, policies: "list[Policy]") -> None:
         )
     if not _write_json(args, content):
         return
-    for one in content.get("experiments", [content]):
+    for number, one in enumerate(content.get("experiments", [content])):
+        print(end="\n" * (number > 0))
         print_evaluation(one, args.all)
     if "experiments" in content:
         told = "not averaged: their settings differ by more than the seed, or their seeds are the same"
-        print(f"\n{told}; `{command('compare', 'ONE', 'OTHER')}` tells what differs")
+        print(f"\n{told}; `{command('compare', *args.policies[:2])}` tells what differs")
     for written in [*files, args.out]:
         wrote(written)
 

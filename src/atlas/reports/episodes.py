@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from atlas.domains import name_for, surface_for, surface_of, vocabulary_of
 from atlas.errors import AtlasError
-from atlas.evaluation.sets import find_set
+from atlas.evaluation.sets import find_set, open_set
 from atlas.reports.reading import Plain, Run
 from atlas.reports.results import Evaluated, Result
 from atlas.runs.folder import find
@@ -64,7 +64,7 @@ def episodes(sets: Sequence[Evaluated], runs: Sequence[Run], each: int) -> tuple
 def _of_result(one: Evaluated, result: Result, each: int, named: bool, notes: list[str]) -> str:
     run = result.entries[0][0]
     try:
-        problems = _problems(one)
+        problems = problems_of(one)
         player = _player(run)
         best, worst = choose(result.entries[0][1]["problems"], each)
         limit = int(one.about.get("step_limit", STEP_LIMIT))
@@ -81,10 +81,11 @@ def _of_result(one: Evaluated, result: Result, each: int, named: bool, notes: li
     )
 
 
-def _problems(one: Evaluated) -> dict[str, NamedProblem]:
+def problems_of(one: Evaluated) -> dict[str, NamedProblem]:
     path = Path(str(one.about.get("path", "")))
     place = path if one.about.get("path") and path.exists() else find_set(one.name)
-    return {problem.name: problem for problem in load(place)}
+    problems = open_set(str(place), skip_bad=True).problems if one.about.get("skipped") else load(place)
+    return {problem.name: problem for problem in problems}
 
 
 def _player(run: Run) -> PolicyActor:

@@ -394,16 +394,16 @@ def _evaluation(report: Report, charts: Sequence[Chart]) -> str:
     return "".join(parts)
 
 
-def _attempts(about: Plain) -> str:
-    count = about.get("attempts")
-    return plural(count, "attempt") if isinstance(count, int) else "? attempts"
+def _count(about: Plain, noun: str) -> str:
+    count = about.get(f"{noun}s")
+    return plural(count, noun) if isinstance(count, int) else f"? {noun}s"
 
 
 def _about(one: Evaluated) -> str:
     about = one.about
     how = "the likeliest actions" if about.get("greedy") else "actions drawn"
     return (
-        f"{about.get('problems', '?')} problems, {_attempts(about)} each within {one.limit}, {how}; "
+        f"{_count(about, 'problem')}, {_count(about, 'attempt')} each within {one.limit}, {how}; "
         f"set {str(about.get('hash', '?'))[:12]}."
     )
 
