@@ -165,12 +165,16 @@ def test_a_folder_without_a_run_is_a_sentence_with_a_hint(tmp_path):
         find(tmp_path / "nowhere" / "at" / "all")
 
 
-@pytest.mark.parametrize("content", ["[" * 100_000, "[1]", "{", None], ids=["deep", "list", "half", "pipe"])
+@pytest.mark.parametrize(
+    "content",
+    ["[" * 100_000, "[1]", "{", '{"devices": -2}', '{"devices": Infinity}', None],
+    ids=str.split("deep list half negative infinite pipe"),
+)
 def test_notes_of_a_run_that_cannot_be_read_are_none(content, tmp_path):
     folder = RunFolder(tmp_path)
     for path in (folder.summary_file, folder.devices_file, folder.sinks_file):
         os.mkfifo(path) if content is None else path.write_text(content)  # a pipe would be waited for
-    assert folder.summary() == {}
+    assert folder.summary().keys() <= {"devices"}
     assert folder.devices() is None
     assert Sinks.read(folder.sinks_file) == Sinks()
 

@@ -193,6 +193,8 @@ def listening(process: subprocess.Popen) -> set[str]:
     return {row[1].split(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in sockets}
 
 
+ENDED = {-signal.SIGABRT, 2}
+"""JAX ends a process that has lost another; or an exchange between devices fails first, which is a sentence."""
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 """127.0.0.1, ::1 and ::ffff:127.0.0.1."""
 
@@ -247,13 +249,13 @@ def test_when_one_is_frozen_for_a_minute_both_end_and_the_run_goes_on_on_one(pla
     processes[victim].send_signal(signal.SIGSTOP)
     left = processes[1 - victim]
     frozen = time.monotonic()
-    output, _ = left.communicate(timeout=60)
-    assert left.returncode == -signal.SIGABRT
+    output, _ = left.communicate(timeout=PATIENCE)
+    assert left.returncode in ENDED
     assert f"so host {1 - victim} stops, too; `atlas resume` goes on from the last checkpoint" in output
     time.sleep(max(0.0, 60 - (time.monotonic() - frozen)))
     processes[victim].send_signal(signal.SIGCONT)
-    output, _ = processes[victim].communicate(timeout=60)
-    assert processes[victim].returncode != 0
+    output, _ = processes[victim].communicate(timeout=PATIENCE)
+    assert processes[victim].returncode in ENDED
     assert f"so host {victim} stops, too; `atlas resume` goes on from the last checkpoint" in output
     capsys.readouterr()
     steps = json.loads((place / name / "checkpoints" / str(saved(place, name)[-1]) / "about" / "metadata").read_text())

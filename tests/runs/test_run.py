@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 import types
+from contextlib import nullcontext
 
 import jax
 import numpy as np
@@ -268,6 +269,20 @@ def test_a_run_has_a_checkpoint_from_the_start(alone, tmp_path, monkeypatch):
     monkeypatch.undo()
     assert main(["resume", str(tmp_path / "run"), "--json"]) == 0
     assert digest(tmp_path / "run") == digest(alone)
+
+
+def test_a_run_that_is_stopped_before_its_first_look_compiles_none(alone, tmp_path, monkeypatch):
+    """Whoever presses Ctrl-C waits for the iteration, not for the compiler; and what was trained is saved."""
+    monkeypatch.setattr(running, "stop_on_signals", lambda: nullcontext(lambda: True))
+    monkeypatch.setattr(running, "Snapshots", None)
+    path = tmp_path / "run"
+    result = train(path, **OFTEN)
+    assert result.stopped
+    assert saved(path) == [0, 1]
+    assert "held_out" in read(RunFolder(path).metrics_file)[-1]
+    monkeypatch.undo()
+    assert main(["resume", str(path), "--json"]) == 0
+    assert digest(path) == digest(alone)
 
 
 def test_a_run_with_a_history_never_starts_over_by_itself(stopped, alone, capsys):

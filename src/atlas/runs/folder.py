@@ -98,8 +98,9 @@ class RunFolder:
 
     def devices(self) -> int | None:
         """How many that were; None if it is not known."""
-        with suppress(OSError, ValueError, KeyError, TypeError, AtlasError):
-            return int(parse_json(read_text(self.devices_file))["devices"])
+        with suppress(OSError, ValueError, KeyError, TypeError, OverflowError, AtlasError):
+            devices = int(parse_json(read_text(self.devices_file))["devices"])
+            return devices if devices > 0 else None
         return None
 
     @property

@@ -314,14 +314,15 @@ def train_as_leader(
         def evaluate_and_snapshot(moment: Moment, due: Due) -> None:
             """Do what is due: evaluate on held-out problems, keep a snapshot of the curriculum, keep the policy."""
             started = time.monotonic()
-            first = not snapshots and (due.exam or due.snapshot)
+            curriculum = (due.exam or due.snapshot) and (snapshots or not moment.stopped)  # who stops need not compile
+            first = curriculum and not snapshots
             if first and not quiet:
                 print("compiling the first look at the curriculum; its time does not count", flush=True)
             if due.exam:
                 result.after = exam.rates(moment.state.policy, moment.iteration)
                 moment.record["held_out"] = result.after.plain()
             examined = time.monotonic()
-            if due.exam or due.snapshot:
+            if curriculum:
                 if not snapshots:  # compiled when first needed
                     marks = retention_of(config, config.run.snapshots)
                     snapshots.append(Snapshots(folder, config, looking, marks))
