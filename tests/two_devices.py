@@ -21,11 +21,13 @@ from atlas.ued import BufferConfig, EchoConfig, EditConfig, ScoutConfig, SFLConf
 
 CONFIG = dataclasses.replace(
     TINY,
+    teacher=dataclasses.replace(TINY.teacher, edits=dataclasses.replace(TINY.teacher.edits, task=False)),
     student=StudentConfig(
-        network=dataclasses.replace(TINY.student.network, graph_layers=1),  # quick to compile
+        network=dataclasses.replace(TINY.student.network, graph_layers=1),
         ppo=PPOConfig(learning_rate=1e-3, epochs=2, minibatch_envs=8),
     ),
 )
+"""Without edits of tasks and with one graph layer it is compiled sooner; `accel` below has all edits."""
 
 
 MORE = {
