@@ -170,7 +170,7 @@ atlas.evaluation.held_out.obtain = lambda *_: ()  # else they would be proven he
 atlas.evaluation.held_out.Exam = lambda *_: None
 main(["train", sys.argv[2], "--folder", sys.argv[1], "--json"])
 """
-MOST = {"quick-accel": 63, "quick": 67}
+MOST = {"quick-accel": 64, "quick": 67}
 """Modules of ours that training loads before it compiles; `quick` screens problems."""
 
 
