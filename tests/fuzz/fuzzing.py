@@ -34,7 +34,7 @@ ROOT = Path(__file__).parent.parent.parent
 CASES = Path(__file__).parent / "cases"
 SECONDS, MEGABYTES = 2.0, 500
 """What one input may take: processor time, and memory on top of what was there before."""
-HANGING, WAITING = 10, 120
+HANGING, WAITING = 10, 300
 """Seconds after which an input is given up: of the processor, and on the clock."""
 
 
@@ -694,9 +694,13 @@ def judge(name: str, path: Path) -> str:
     start = time.process_time()
     wrong = ""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            reader.read(path)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                reader.read(path)
+        finally:  # time is up no more
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.alarm(0)
     except (AtlasError, OSError) as error:
         sentence = str(error)
         if isinstance(error, AtlasError) and not is_printable(sentence):
@@ -710,8 +714,6 @@ def judge(name: str, path: Path) -> str:
     except BaseException:
         wrong = traceback.format_exc()
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
         for number, handler in before.items():
             signal.signal(number, handler)
     seconds = time.process_time() - start
