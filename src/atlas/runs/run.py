@@ -81,6 +81,11 @@ class Start:
         return self.iteration is None and not self.scratch
 
 
+NO_SINKS: Final = Sinks()
+LAST: Final = Start()
+"""From its last good checkpoint."""
+
+
 def train(
     path: Path,
     config: Config,
@@ -113,7 +118,7 @@ def train(
     if not team.is_leader:
         train_as_worker(config, layout, team)
         return None
-    sinks = Sinks().with_more(tensorboard, wandb)
+    sinks = NO_SINKS.with_more(tensorboard, wandb)
     policy = None if init is None else load_policy(init)
     if policy is not None:
         policy.require_fit(config)
@@ -140,7 +145,7 @@ def resume(
     team: Team,
     devices: int | None = None,
     wanted: Config | None = None,
-    start: Start = Start(),  # noqa: B008 - frozen
+    start: Start = LAST,
     tensorboard: bool = False,
     wandb: bool = False,
     quiet: bool = False,
@@ -240,11 +245,11 @@ def _how_to_go_on(path: Path, config: Config, done: Result) -> str:
 def train_as_leader(
     folder: RunFolder,
     config: Config,
-    sinks: Sinks = Sinks(),  # noqa: B008 - frozen
+    sinks: Sinks = NO_SINKS,
     quiet: bool = False,
     layout: Layout = ALONE,
     team: Team | None = None,
-    start: Start = Start(),  # noqa: B008 - frozen
+    start: Start = LAST,
     callbacks: Sequence[Callback] = (),
     keep_program: bool = False,
 ) -> Result:
