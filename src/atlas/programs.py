@@ -11,11 +11,12 @@ import hashlib
 import json
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -27,6 +28,8 @@ from atlas.runs.hosts import processor
 from atlas.runs.store import cache_folder, remember_compiled, write_whole
 from atlas.struct import Struct
 
+UNUSED: Final = 30 * 86_400
+"""Seconds after which a program that nobody has asked for is removed."""
 _kept = False
 
 
@@ -147,12 +150,17 @@ def _read(path: Path) -> bytes:
     about = path.stat()
     if about.st_uid != os.getuid() or about.st_mode & 0o022:
         raise PermissionError(path)
+    os.utime(path)
     return path.read_bytes()
 
 
 def _write(path: Path, content: bytes) -> None:
+    """Keep a program; those that nobody has asked for in a month go, such as the ones of earlier versions."""
     write_whole(path, content)
     path.chmod(0o600)
+    for other in path.parent.iterdir():
+        if time.time() - other.stat().st_mtime > UNUSED:
+            other.unlink()
 
 
 @contextlib.contextmanager

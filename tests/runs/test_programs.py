@@ -1,5 +1,6 @@
 """Programs that are kept between processes."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -70,3 +71,14 @@ def test_a_compiled_step_is_found_again_without_tracing_it(tmp_path: Path) -> No
     file.chmod(0o666)  # others may have written it
     with pytest.raises(AssertionError, match="it is kept"):
         obtain("step", never)
+
+
+def test_programs_that_nobody_asks_for_are_removed(tmp_path: Path) -> None:
+    old, used, new = (tmp_path / name for name in ("old", "used", "new"))
+    for path in (old, used):
+        programs._write(path, b"program")
+    for path in (old, used):
+        os.utime(path, (0, 0))
+    assert programs._read(used) == b"program"
+    programs._write(new, b"program")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "used"]
