@@ -18,8 +18,8 @@ train: $(READY)  ## train the default preset and show what it learnt
 test: lint types  ## lint, types, the fast tests and the oracles
 	$(BIN)/python -m pytest -m "not slow" --numprocesses $(WORKERS) --dist loadfile --durations=10
 
-test-slow: $(READY)  ## the tests that take minutes
-	$(BIN)/python -m pytest -m slow
+test-slow: $(READY)  ## the tests that take minutes; types are checked at run time in every module
+	$(BIN)/python -m pytest -m slow --jaxtyping-packages=atlas,typecheck.check
 
 N ?= 100000
 SEED ?= 0

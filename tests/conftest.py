@@ -1,7 +1,7 @@
 """Strict by default: shapes are checked, no silent broadcasting, no deadlines (JAX compiles on the first call).
 
 Shapes are checked at run time in every module that declares one. The others (the search of the prover, the English
-grammar, drawings) would be several times slower for it, and mypy checks their types.
+grammar, drawings) would be several times slower for it: mypy checks their types, and so does `make test-slow`.
 
 On two cores compilation is most of a test run: the compiler is told not to try hard (a third of the time in all), and
 what it made is kept and shared between workers and runs.
