@@ -65,8 +65,8 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
     domain = domain_of(config.domain)
     settings = config.student.ppo
     tasks, _ = formalism(config.tasks, domain.vocabulary, settings.gamma, domain.mask, config.pairing.minimal)
-    world = World(domain, tasks, config.domain.step_limit)
-    cells = Cells(*domain.view_shape, domain.view_fields)
+    world = World(domain, tasks, config.domain.step_limit).with_map(config.student.network.map)
+    cells = Cells(*world.view_shape, world.view_fields)
     student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
     check = screen_of(config.domain) if config.pairing.solvable else None

@@ -10,7 +10,7 @@ from math import inf
 from typing import ClassVar, Final, Literal
 
 from atlas.domains import default_settings
-from atlas.settings import SEEDS, DomainSettings, Settings, flat, require, setting, to_plain
+from atlas.settings import SEEDS, DomainSettings, Settings, flat, require, setting, show, to_plain
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
 STEP_BYTES: Final = 64
@@ -131,6 +131,9 @@ class NetworkConfig(Settings):
     """Width of the dense view layer."""
     queries: int = setting(0, at_least=0, at_most=64)
     """Questions that the task asks about each cell of a dense view ("is it what I look for?"); 0: none."""
+    map: bool = False
+    """See, beside a dense view, a coarse map of all that was seen in the episode; things that the task asks for are
+    marked on it. The domain makes it."""
     task: Literal["graph", "index"] = "graph"
     """Encode the task by its graph, or by the number of its current state alone (ablation)."""
     graph_layers: int = setting(5, at_least=1)
@@ -162,8 +165,9 @@ class NetworkConfig(Settings):
     """Compute in bfloat16 (parameters stay float32)."""
 
     def check(self) -> None:
-        needed = "0 is needed unless student.network.view = dense"
-        require(self.view == "dense" or self.queries == 0, self.key("queries"), self.queries, needed)
+        for name, none in (("queries", 0), ("map", False)):
+            value, needed = getattr(self, name), f"{show(none)} is needed unless student.network.view = dense"
+            require(self.view == "dense" or value == none, self.key(name), value, needed)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -119,12 +119,12 @@ class Environment:
     @property
     def view_shape(self) -> tuple[int, int]:
         """Rows and columns of a view."""
-        return self.domain.view_shape
+        return self.world.view_shape
 
     @property
     def view_fields(self) -> tuple[int, ...]:
         """How many values each field of a cell's byte takes; the last field has the lowest bits."""
-        return self.domain.view_fields
+        return self.world.view_fields
 
     @property
     def propositions(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class Environment:
         """The observation in a state."""
         formalism = self.world.formalism
         return Observation(
-            view=self.domain.view(state.world.domain),
+            view=self.world.view(problem.task, state.world),
             task=formalism.graph(problem.task),
             task_state=formalism.nodes(state.world.task),
             previous=state.previous,
@@ -283,17 +283,23 @@ class ProblemSampler(_Wrapper):
 
 
 def make(
-    domain: str | None = None, preset: str | Config | None = None, *, label: bool = False, **changes: Any
+    domain: str | None = None,
+    preset: str | Config | None = None,
+    *,
+    label: bool = False,
+    map: bool = False,
+    **changes: Any,
 ) -> Environment:
     """An environment of a domain, by default Minigrid's.
 
     Problems are drawn as a preset or a config says, or else by the domain's default settings. Changes are settings of
     the domain (`rooms=(1, 2)`, `step_limit=128`) or whole sections (`tasks={"max_length": 3}`,
-    `pairing={"how": "level"}`). `label`: tell in `info` which propositions hold.
+    `pairing={"how": "level"}`). `label`: tell in `info` which propositions hold. `map`: views come with a map of what
+    was seen, as students with `student.network.map` have it.
     """
     config = _config(domain, preset, changes)
     made = parts(config)
-    return Environment(config, made.world, made.sample, label)
+    return Environment(config, made.world.with_map(map), made.sample, label)
 
 
 SECTIONS = ("tasks", "pairing")

@@ -189,22 +189,23 @@ class Player:
         last, (hidden, steps) = jax.lax.scan(phase, first, chances)
         return last, (hidden, jax.tree.map(lambda leaf: leaf.reshape(self.steps, *leaf.shape[2:]), steps))
 
-    def _observe(self, world: WorldState) -> tuple[UInt8[Array, "envs rows cols"], Int[Array, "envs depth"]]:
+    def _observe(self, fixed: _Fixed, now: _Carry) -> tuple[UInt8[Array, "envs rows cols"], Int[Array, "envs depth"]]:
         """The views, and the nodes of the task states."""
-        return jax.vmap(self.world.domain.view)(world.domain), jax.vmap(self.world.formalism.nodes)(world.task)
+        views = jax.vmap(self.world.view)(_take(fixed.pools.task, now.entry), now.world)
+        return views, jax.vmap(self.world.formalism.nodes)(now.world.task)
 
     def _look(
         self, fixed: _Fixed, now: _Carry
     ) -> tuple[Float32[Array, "envs memory"], Float32[Array, "envs actions"], Float32[Array, "envs"]]:
         """Next hidden state, logits and value for the current observation."""
-        view, nodes = self._observe(now.world)
+        view, nodes = self._observe(fixed, now)
         rows = table_rows(nodes, now.entry, fixed.tables.shape[1] // fixed.starts.time.shape[1])
         seen = Observation(view=view, nodes=rows, previous=now.previous, start=now.start)
         return self.student.step(fixed.params, fixed.tables, seen, now.hidden)
 
     def _step(self, fixed: _Fixed, now: _Carry, chance: Float32[Array, "envs"]) -> tuple[_Carry, Transitions]:
         """Observe, act, and start the next episode where one ended."""
-        view, nodes = self._observe(now.world)
+        view, nodes = self._observe(fixed, now)
         hidden, logits, value = self._look(fixed, now)
         action, log_prob = sample_action(chance, logits)
         problems = _take(fixed.pools, now.entry)

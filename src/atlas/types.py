@@ -235,6 +235,26 @@ class Domain(Protocol):
         """Which propositions the objects of this level could make true: the mask of level-conditioned pairing."""
 
 
+@runtime_checkable
+class MapMaker(Protocol):
+    """What a domain has besides whose students may have a map of what they have seen (`student.network.map`)."""
+
+    @property
+    def map_shape(self) -> tuple[int, int]:
+        """Rows and columns of a view with its map."""
+
+    @property
+    def map_fields(self) -> tuple[int, ...]:
+        """How many values each field of its bytes takes, as `Domain.view_fields`."""
+
+    def remember(self, seen: Any, state: DomainState) -> Any:
+        """What was seen in an episode before (None at its start), with what is seen in this state."""
+
+    def view_with_map(self, state: DomainState, seen: Any, wanted: Int[Array, "literals"]) -> Array:
+        """The view and a map of what was seen, in bytes; things that the wanted propositions (-1: none) are about may
+        be marked. It must hold nothing that was not seen."""
+
+
 @dataclass(frozen=True)
 class Brush:
     """Something that an editor can put into a cell of a level."""

@@ -6,20 +6,20 @@ the current task state, the domain says whether their propositions hold.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, SupportsIndex, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int32
+from jaxtyping import Bool, Float32, Int, Int32, UInt8
 
 from atlas.errors import AtlasError, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
-from atlas.types import Domain, DomainState, Formalism, Problem, Task, TaskState
-from atlas.vocabulary import ACCEPTED, RUNNING
+from atlas.types import Domain, DomainState, Formalism, MapMaker, Problem, Task, TaskState
+from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 
 class WorldState(Struct):
@@ -29,6 +29,8 @@ class WorldState(Struct):
     task: TaskState
     time: Int32[Array, ""]
     """Steps taken in this episode."""
+    seen: Any = None
+    """What was seen in this episode, for the map of a student that has one."""
 
 
 class Step(Struct):
@@ -50,12 +52,49 @@ class World:
     domain: Domain
     formalism: Formalism
     step_limit: int
+    has_map: bool = False
+    """Whether views come with a map of what was seen, which the domain makes."""
+
+    def with_map(self, wanted: bool) -> "World":
+        """The same world, whose views come with a map or without."""
+        if wanted and not isinstance(self.domain, MapMaker):
+            name = type(self.domain).__name__
+            raise AtlasError(f"student.network.map = true is not allowed: {name} makes no maps of what was seen")
+        return replace(self, has_map=wanted)
+
+    @property
+    def view_shape(self) -> tuple[int, int]:
+        """Rows and columns of what the student sees."""
+        return self._maps.map_shape if self.has_map else self.domain.view_shape
+
+    @property
+    def view_fields(self) -> tuple[int, ...]:
+        """How many values each field of a byte of it takes; the last field has the lowest bits."""
+        return self._maps.map_fields if self.has_map else self.domain.view_fields
+
+    @property
+    def _maps(self) -> MapMaker:
+        assert isinstance(self.domain, MapMaker)
+        return self.domain
 
     def reset(self, problem: Problem) -> WorldState:
         """The initial state. The task consumes the first label, without reward."""
         domain = self.domain.reset(problem.level)
         task, _ = self._advance(problem.task, self.formalism.initial(problem.task), domain)
-        return WorldState(domain=domain, task=task, time=jnp.int32(0))
+        return WorldState(domain=domain, task=task, time=jnp.int32(0), seen=self._seen(None, domain))
+
+    def _seen(self, before: Any, domain: DomainState) -> Any:
+        return self._maps.remember(before, domain) if self.has_map else None
+
+    def view(self, task: Task, state: WorldState) -> UInt8[Array, "rows cols"]:
+        """What the student sees, in bytes. On a map, what leads the task on from where it stands may be marked."""
+        if not self.has_map:
+            return self.domain.view(state.domain)
+        graph, node = self.formalism.graph(task), self.formalism.nodes(state.task)[0]
+        target, literals = graph.target[node], graph.guard[node].astype(jnp.int32)
+        leads_on = (target >= 0) & (target != node) & (graph.outcome[target] != REJECTED)
+        wanted = jnp.where(leads_on[:, None] & (literals > 0), literals - 1, -1)
+        return self._maps.view_with_map(state.domain, state.seen, wanted.reshape(-1))
 
     def trivial(self, problem: Problem, start: WorldState) -> Bool[Array, ""]:
         """Whether the task is over after the first label. `start` is the result of `reset`."""
@@ -77,7 +116,8 @@ class World:
             accepted=(before == RUNNING) & (after == ACCEPTED),
             truncated=truncated,
         )
-        return WorldState(domain=domain, task=task, time=time), result
+        seen = self._seen(state.seen, domain)
+        return WorldState(domain=domain, task=task, time=time, seen=seen), result
 
     def _advance(self, task: Task, task_state: TaskState, domain: DomainState) -> tuple[TaskState, Float32[Array, ""]]:
         literals = self.formalism.guards(task, task_state).astype(jnp.int32)

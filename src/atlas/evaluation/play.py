@@ -207,10 +207,10 @@ class BatchedPlayer:
 
     def _step(self, known: Any, constants: BatchConstants, queue: Queue) -> Queue:
         problem = queue.job % len(constants.starts.time)
-        turn = self._turn(constants, queue, problem)
-        memory, action = self.actor.act(known, turn, queue.memory)
         # Only the task of a problem is needed once it has begun.
         problems = Problem.unchecked(level=None, task=jax.tree.map(lambda x: x[problem], constants.tasks))
+        turn = self._turn(constants, queue, problem, problems.task)
+        memory, action = self.actor.act(known, turn, queue.memory)
         world, step = jax.vmap(self.world.step)(problems, queue.world, action)
         over = step.done & (queue.job < len(constants.keys))
         ended = jnp.where(over, queue.job, len(constants.keys))
@@ -228,14 +228,14 @@ class BatchedPlayer:
             over,
         )
 
-    def _turn(self, constants: BatchConstants, queue: Queue, problem: Int32[Array, "lanes"]) -> Turn:
+    def _turn(self, constants: BatchConstants, queue: Queue, problem: Int32[Array, "lanes"], tasks: Any) -> Turn:
         def draw(key: Key[Array, ""], time: Int32[Array, ""]) -> Float32[Array, ""]:
             return jax.random.uniform(jax.random.fold_in(key, time))
 
         return Turn(
             problem=problem,
             time=queue.world.time,
-            view=jax.vmap(self.world.domain.view)(queue.world.domain),
+            view=jax.vmap(self.world.view)(tasks, queue.world),
             nodes=jax.vmap(self.world.formalism.nodes)(queue.world.task),
             chance=jax.vmap(draw)(constants.keys[queue.job], queue.world.time),
         )
@@ -398,7 +398,8 @@ class Evaluator:
         """The compiled parts, kept for the next policy."""
         name = actor, id(batch)
         if name not in self._compiled:
-            playing = BatchedPlayer(batch.world, actor)
+            student = getattr(actor, "student", None)
+            playing = BatchedPlayer(batch.world.with_map(student is not None and student.config.map), actor)
 
             def constants(key: Key[Array, ""], problems: Problem, numbers: Int32[Array, "problems"]) -> BatchConstants:
                 return playing.constants(_keys(key)[1], problems, numbers, self.attempts)

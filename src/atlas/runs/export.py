@@ -39,8 +39,8 @@ def export(policy: Policy, path: Path | str) -> int:
         "steps": policy.steps,
         "domain": config.domain.name,
         "actions": list(domain.actions),
-        "view_shape": list(domain.view_shape),
-        "view_fields": list(domain.view_fields),
+        "view_shape": [student.cells.rows, student.cells.cols],
+        "view_fields": list(student.cells.fields),
         "propositions": list(domain.vocabulary.names),
         "settings": to_plain(config),
     }

@@ -17,7 +17,7 @@ from atlas.settings import STEP_LIMIT
 from atlas.student.network import Observation, Params, Student
 from atlas.tasks.machine import flat_task, machine_name, outcome, state_name
 from atlas.tasks.packed import PackedTask, RewardMachines, Stack, TaskState, roomy, unpack
-from atlas.types import Graph, Level, Problem
+from atlas.types import Graph, Level, MapMaker, Problem
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING, Vocabulary
 from atlas.world import Action, World, WorldState, action_number
 
@@ -103,11 +103,15 @@ class Episode:
     def _arrive(self, state: WorldState) -> None:
         """Take a new state, and copy to the host what may be asked about it: nothing else needs to be compiled."""
         self._state = state
-        self.view, self._label, self._level = jax.device_get(self._look(state.domain))
-        """The agent's view, as cells; the label; and the world's state as a level."""
+        self.view, self._with_map, self._label, self._level = jax.device_get(self._look(self._problem.task, state))
+        """The agent's view, as cells; the same with a map; the label; and the world's state as a level."""
         nodes = state.task.nodes if isinstance(state.task, Stack) else state.task
         self.nodes = np.atleast_1d(np.asarray(nodes, np.int32))
         """The rows of the task's graph where the task stands, innermost first; -1 unused."""
+
+    def view_for(self, student: Student) -> np.ndarray:
+        """What a student sees."""
+        return self._with_map if student.config.map else self.view
 
     @property
     def level(self) -> Level:
@@ -160,11 +164,11 @@ def _compiled(name: str) -> tuple[Any, Any, Any]:
     """Compiled once for each domain and size of problem: `reset` and `step` of its world; and view, label and level of
     a state."""
     domain = domain_of(settings_class(name)())
-    world = World(domain, RewardMachines(), step_limit=NO_LIMIT)
+    world = World(domain, RewardMachines(), step_limit=NO_LIMIT).with_map(isinstance(domain, MapMaker))
 
-    def look(state: Any) -> tuple[Any, Any, Any]:
-        every = jnp.arange(len(domain.vocabulary.names))
-        return domain.view(state), domain.holds(state, every), domain.as_level(state)
+    def look(task: Any, state: WorldState) -> tuple[Any, Any, Any, Any]:
+        every, now = jnp.arange(len(domain.vocabulary.names)), state.domain
+        return domain.view(now), world.view(task, state), domain.holds(now, every), domain.as_level(now)
 
     return (
         Program(f"{name} reset", lambda: world.reset),
@@ -221,7 +225,7 @@ class PolicyActor:
     def choose(self, episode: Episode) -> Choice:
         """Observe, update the hidden state, sample an action."""
         start = episode.steps == 0
-        view, nodes = jnp.asarray(episode.view), jnp.asarray(episode.nodes)
+        view, nodes = jnp.asarray(episode.view_for(self.student)), jnp.asarray(episode.nodes)
         seen = (view, nodes, jnp.uint8(self.previous), jnp.asarray(start))
         self.hidden, probabilities, value = self._step(self.params, self.table, self.hidden, *seen)
         weights = np.asarray(probabilities, float)

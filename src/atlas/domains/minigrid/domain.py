@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import Bool, Float32, Int, Int32, Key, UInt8
 
-from atlas.domains.minigrid import alphabet, dynamics, labels, sample
+from atlas.domains.minigrid import alphabet, dynamics, explored, labels, sample
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, ANY_STATE, DOOR_STATES, PROPOSITIONS, TYPES, Descriptor
 from atlas.domains.minigrid.edits import level_edits
 from atlas.domains.minigrid.grid import (
@@ -41,6 +41,8 @@ class Minigrid:
     vocabulary = alphabet.VOCABULARY
     view_shape = (VIEW, VIEW)
     view_fields = (len(KINDS), len(COLOURS))
+    map_shape = explored.SHAPE
+    map_fields = explored.FIELDS
     padding = MappingProxyType({"cells": OUTSIDE_CELL})
 
     @property
@@ -106,6 +108,16 @@ class Minigrid:
     def view(self, state: State) -> UInt8[Array, "5 5"]:
         """What the student sees."""
         return dynamics.view(state)
+
+    def remember(self, seen: Bool[Array, "rows cols"] | None, state: State) -> Bool[Array, "rows cols"]:
+        """What an agent has seen in an episode, with what it sees now."""
+        return explored.remember(seen, state)
+
+    def view_with_map(
+        self, state: State, seen: Bool[Array, "rows cols"], wanted: Int[Array, "literals"]
+    ) -> UInt8[Array, "cells 1"]:
+        """What the student sees, and a map of what it has seen; what the wanted propositions are about is marked."""
+        return explored.view(state, seen, wanted)
 
     def holds(self, state: State, props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
         """Which of the asked propositions hold now."""

@@ -145,6 +145,16 @@ def distances(level: Level, props: Int[Array, "asked"]) -> Float32[Array, "asked
     return both.astype(jnp.float32)
 
 
+def things_of(cells: np.ndarray) -> np.ndarray:
+    """`bool[889, cells]`: which of some cells each proposition is about."""
+    flagged = np.where(cells >= cell(DOOR_CLOSED, 0), cells + (DOOR_FLAG - cell(DOOR_CLOSED, 0)), cells)
+    found = np.zeros((len(PROPOSITIONS), len(cells)), bool)
+    for row, proposition in zip(found, PROPOSITIONS, strict=True):
+        for mask, value in map(_mask_and_value, proposition.objects):
+            row |= (flagged & mask) == value
+    return found
+
+
 def is_handled(props: Int[Array, "asked"]) -> Bool[Array, "asked"]:
     """Whether a proposition (-1: none) is about something that is carried, or brought next to something else."""
     location = jnp.asarray(CODES)[jnp.maximum(props, 0)] >> LOCATION_SHIFT
