@@ -40,7 +40,7 @@ from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
 from atlas.training import Play, Trainer, annealing
-from atlas.types import Echoes, Partial, Problem
+from atlas.types import Echoes, Guide, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
 from atlas.ued.scores import SCORES, Played
@@ -66,6 +66,8 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
     settings = config.student.ppo
     tasks, _ = formalism(config.tasks, domain.vocabulary, settings.gamma, domain.mask, config.pairing.minimal)
     world = World(domain, tasks, config.domain.step_limit).with_map(config.student.network.map)
+    if config.tasks.reward == "outlook":
+        world = dataclasses.replace(world, guide=_guide(config), gamma=settings.gamma)
     cells = Cells(*world.view_shape, world.view_fields)
     student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
@@ -189,6 +191,14 @@ def edit_table(config: Config, world: World) -> tuple[str, ...]:
     """The names of all ways in which a teacher makes one problem of another: rows are what a lineage records."""
     more = config.plan.edits.more if config.plan.edits else ()
     return (*edit_names(world.domain, world.formalism, more), *((ECHO,) if config.plan.echo else ()))
+
+
+def _guide(config: Config) -> Guide:
+    """What tells how far acceptance is, in the domain of a config."""
+    check = screen_of(config.domain)
+    if not isinstance(check, Guide):
+        raise AtlasError(f"tasks.reward = outlook is not allowed: the check of {config.domain.name} tells no distances")
+    return check
 
 
 def _require_prover(config: Config) -> None:

@@ -25,7 +25,7 @@ BOOKKEEPING: Final = (
 LEAST_SHARE: Final = 8
 """Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
 TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
-Reward = Literal["sparse", "stepwise", "shaped"]
+Reward = Literal["sparse", "stepwise", "shaped", "outlook"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +75,8 @@ class TaskConfig(Settings):
     call_weight: float = setting(1.0, at_least=0.0)
     """Weight of each possible call on an edge of a hierarchy; no call has weight 1."""
     reward: Reward = "sparse"
-    """1 into acceptance; 1 for each move to a new state; or shaped by the distance to acceptance."""
+    """1 into acceptance; 1 for each move to a new state; shaped by the task's distance to acceptance; or by that of the
+    problem, doors that have to be unlocked included, which the domain's relaxed check tells (*outlook*)."""
 
     def check(self) -> None:
         limit = f"at most tasks.max_length = {self.max_length} is needed"
@@ -278,6 +279,10 @@ class Config(Settings):
         require(
             edits is None or not edits.screen or self.tasks.sampler != "hierarchical",
             "teacher.edits.screen", True, "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
+        )  # fmt: skip
+        require(
+            self.tasks.reward != "outlook" or self.tasks.sampler != "hierarchical",
+            "tasks.reward", "outlook", "the relaxed check needs flat tasks, not tasks.sampler = hierarchical",
         )  # fmt: skip
         require(
             self.plan.prove is None or self.tasks.reward == "sparse",

@@ -94,7 +94,8 @@ class Environment:
         own, usual = self.config.domain, type(self.config.domain)()
         told = {one.name: getattr(own, one.name) for one in fields(own)}
         changes = [f"{name}={value!r}" for name, value in told.items() if value != getattr(usual, name)]
-        return f"Environment({', '.join([self.name, *changes, *['label=True'] * self.label])})"
+        asked = [f"{name}=True" for name, on in (("label", self.label), ("map", self.world.has_map)) if on]
+        return f"Environment({', '.join([self.name, *changes, *asked])})"
 
     @property
     def name(self) -> str:

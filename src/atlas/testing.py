@@ -25,6 +25,7 @@ from atlas.types import (
     Echoes,
     Edit,
     Lineage,
+    MapMaker,
     Outcome,
     Partial,
     Problem,
@@ -441,31 +442,47 @@ def an_episode_starts_at_its_level(visit: Visit) -> None:
 
 def worlds_move_and_keep_their_form(visit: Visit) -> None:
     domain = visit.domain
+    props = len(domain.vocabulary.names)
+
+    def remember(before: Any, state: Any) -> Any:
+        return domain.remember(before, state) if isinstance(domain, MapMaker) else None
 
     def walk(key: Key[Array, ""], level: Any) -> tuple[Any, Any, Any]:
-        def step(state: Any, key: Key[Array, ""]) -> tuple[Any, Any]:
-            action = jax.random.randint(key, (), 0, len(domain.actions))
-            after = domain.step(state, action)
-            return after, domain.view(after)
+        def step(now: Any, key: Key[Array, ""]) -> tuple[Any, Any]:
+            key_action, key_wanted = jax.random.split(key)
+            after = domain.step(now[0], jax.random.randint(key_action, (), 0, len(domain.actions)))
+            seen, views = remember(now[1], after), [domain.view(after)]
+            if isinstance(domain, MapMaker):
+                wanted = jax.random.randint(key_wanted, (3,), -1, props)
+                views.append(domain.view_with_map(after, seen, wanted))
+            return (after, seen), views
 
-        state, views = jax.lax.scan(step, domain.reset(level), jax.random.split(key, 24))
-        return views, domain.holds(state, jnp.arange(len(domain.vocabulary.names))), domain.as_level(state)
+        start = domain.reset(level)
+        (state, _), views = jax.lax.scan(step, (start, remember(None, start)), jax.random.split(key, 24))
+        return views, domain.holds(state, jnp.arange(props)), domain.as_level(state)
 
     keys = jax.random.split(jax.random.key(1), visit.count)
-    views, holds, ends = jax.device_get(jax.jit(jax.vmap(walk))(keys, visit.batch))
-    assert views.shape[2:] == domain.view_shape
-    assert views.dtype == np.uint8
-    low = views.astype(int)
-    for values in reversed(domain.view_fields):
-        bits = (values - 1).bit_length()
-        assert (low % (1 << bits)).max() < values, f"a view has a field with a value of {values} or more"
-        low >>= bits
-    assert low.max() == 0, "a view has more bits than its fields need"
+    (views, *maps), holds, ends = jax.device_get(jax.jit(jax.vmap(walk))(keys, visit.batch))
+    _require_bytes("a view", views, domain.view_shape, domain.view_fields)
+    if isinstance(domain, MapMaker):
+        _require_bytes("a view with a map", maps[0], domain.map_shape, domain.map_fields)
     assert np.all(visit.surface.sound(ends)), "a state that was reached cannot be a level"
     implies, excludes = domain.vocabulary.implies, domain.vocabulary.excludes
     for label in holds:
         assert np.all(label[implies[label].any(0)]), "a label lacks what it implies"
         assert not excludes[np.ix_(label, label)].any(), "two propositions hold that exclude each other"
+
+
+def _require_bytes(what: str, views: np.ndarray, shape: tuple[int, int], fields: tuple[int, ...]) -> None:
+    """Bytes of this shape, with no more than these fields."""
+    assert views.shape[2:] == shape, f"{what} is {views.shape[2:]}, and {shape} was promised"
+    assert views.dtype == np.uint8, f"{what} is made of {views.dtype}: bytes are needed"
+    low = views.astype(int)
+    for values in reversed(fields):
+        bits = (values - 1).bit_length()
+        assert (low % (1 << bits)).max() < values, f"{what} has a field with a value of {values} or more"
+        low >>= bits
+    assert low.max() == 0, f"{what} has more bits than its fields need"
 
 
 def levels_are_written_and_read_back(visit: Visit) -> None:

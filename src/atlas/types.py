@@ -255,6 +255,19 @@ class MapMaker(Protocol):
         be marked. It must hold nothing that was not seen."""
 
 
+@runtime_checkable
+class Guide(Protocol):
+    """What a domain's check for solvability has besides that can tell how far acceptance is (`tasks.reward =
+    outlook`)."""
+
+    def outlook(self, problem: Problem) -> Any:
+        """What is to be known of a problem with a flat task to tell it; made once an episode."""
+
+    def progress(self, outlook: Any, node: Int[Array, ""], state: DomainState) -> Float32[Array, ""]:
+        """How near acceptance is, in a state of the task and of the domain: 0 at the start of an episode, about 1 at
+        the end, below 0 farther off."""
+
+
 @dataclass(frozen=True)
 class Brush:
     """Something that an editor can put into a cell of a level."""

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float32, Int, Int32, UInt8
 from atlas.errors import AtlasError, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
-from atlas.types import Domain, DomainState, Formalism, MapMaker, Problem, Task, TaskState
+from atlas.types import Domain, DomainState, Formalism, Guide, MapMaker, Problem, Task, TaskState
 from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
 
 
@@ -31,6 +31,8 @@ class WorldState(Struct):
     """Steps taken in this episode."""
     seen: Any = None
     """What was seen in this episode, for the map of a student that has one."""
+    outlook: Any = None
+    """How far acceptance is from everywhere in this problem, for rewards that are shaped by it."""
 
 
 class Step(Struct):
@@ -54,6 +56,9 @@ class World:
     step_limit: int
     has_map: bool = False
     """Whether views come with a map of what was seen, which the domain makes."""
+    guide: Guide | None = None
+    """Shapes rewards by how far acceptance is, with a discount: potential-based, so best policies stay best."""
+    gamma: float = 1.0
 
     def with_map(self, wanted: bool) -> "World":
         """The same world, whose views come with a map or without."""
@@ -81,7 +86,13 @@ class World:
         """The initial state. The task consumes the first label, without reward."""
         domain = self.domain.reset(problem.level)
         task, _ = self._advance(problem.task, self.formalism.initial(problem.task), domain)
-        return WorldState(domain=domain, task=task, time=jnp.int32(0), seen=self._seen(None, domain))
+        return WorldState(
+            domain=domain,
+            task=task,
+            time=jnp.int32(0),
+            seen=self._seen(None, domain),
+            outlook=None if self.guide is None else self.guide.outlook(problem),
+        )
 
     def _seen(self, before: Any, domain: DomainState) -> Any:
         return self._maps.remember(before, domain) if self.has_map else None
@@ -116,8 +127,18 @@ class World:
             accepted=(before == RUNNING) & (after == ACCEPTED),
             truncated=truncated,
         )
-        seen = self._seen(state.seen, domain)
-        return WorldState(domain=domain, task=task, time=time, seen=seen), result
+        reached = state.replace(domain=domain, task=task, time=time, seen=self._seen(state.seen, domain))
+        if self.guide is not None:
+            gained = self.gamma * self._potential(problem.task, reached) - self._potential(problem.task, state)
+            result = result.replace(reward=reward + gained)
+        return reached, result
+
+    def _potential(self, task: Task, state: WorldState) -> Float32[Array, ""]:
+        """How near acceptance is; 0 once the task is over, so that the return of a finished episode stays what it is
+        without shaping."""
+        assert self.guide is not None
+        near = self.guide.progress(state.outlook, self.formalism.nodes(state.task)[0], state.domain)
+        return jnp.where(self.formalism.outcome(task, state.task) == RUNNING, near, 0.0)
 
     def _advance(self, task: Task, task_state: TaskState, domain: DomainState) -> tuple[TaskState, Float32[Array, ""]]:
         literals = self.formalism.guards(task, task_state).astype(jnp.int32)

@@ -158,5 +158,7 @@ class Shaped(RewardMachines):
         return jnp.where(known, 1.0 - jnp.minimum(left, whole + table.size) / jnp.maximum(whole, 1), 0.0)
 
 
-REWARDS: dict[str, Callable[[PackedTask], PackedTask]] = {"sparse": sparse, "stepwise": stepwise, "shaped": sparse}
-"""Name -> what puts its rewards on the edges of a task; `shaped` adds to them while the task is followed."""
+REWARDS: dict[str, Callable[[PackedTask], PackedTask]] = {
+    "sparse": sparse, "stepwise": stepwise, "shaped": sparse, "outlook": sparse,
+}  # fmt: skip
+"""Name -> what puts its rewards on the edges of a task; `shaped` and `outlook` add to them while it is followed."""

@@ -17,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Int, Int16, Int32, UInt8, UInt32
+from jaxtyping import Bool, Float32, Int, Int8, Int16, Int32, UInt8, UInt32
 
 from atlas.chance import WORD, bit_set, union
 from atlas.domains.minigrid.alphabet import ANY_COLOUR, DOOR_TYPE, PROPOSITIONS, VOCABULARY, Proposition
 from atlas.domains.minigrid.grid import (
     BALL,
+    BORDER,
     DOOR_CLOSED,
     DOOR_LOCKED,
     DOOR_OPEN,
@@ -32,6 +33,7 @@ from atlas.domains.minigrid.grid import (
     SQUARE,
     STEPS,
     Level,
+    State,
     colour_of,
     door_places,
     doorways,
@@ -81,6 +83,67 @@ def relaxed(problem: Problem, locks: int, free_form: bool = False) -> Bool[Array
     return (wins[0, 0] & 1) != 0
 
 
+# How far acceptance is
+#
+# The same search, with numbers in the place of sets: how many transitions and unlocked doors lie between each task
+# state in each situation and acceptance. It is a potential that knows keys: rewards may be shaped by it.
+
+NO_WAY: Final = 255
+"""Steps left where the check sees no way to acceptance."""
+
+
+class Outlook(Struct):
+    """How far acceptance is in a problem."""
+
+    left: UInt8[Array, "states situations"]
+    """Transitions and doors to unlock, from each task state in each situation; NO_WAY if there is none."""
+    fitting: UInt8[Array, "states situations"]
+    """Colours of the keys that unlock a door on the way, as bits."""
+    places: Int8[Array, "locks 2"]
+    """Row and column of each locked door; -1 for one that is not there."""
+
+
+def outlook(problem: Problem, locks: int, free_form: bool = False) -> Outlook:
+    """The outlook of a problem with a flat task. `locks` and `free_form` as in `relaxed`."""
+    regions = (free_regions if free_form else room_regions)(problem.level, locks)
+    within, task = situations(regions), problem.task
+    target, passes = task.target[0], satisfiable(task.guard[0], within) & (task.target[0] != UNUSED)[..., None]
+    start = jnp.where((task.outcome[0] == ACCEPTED)[:, None], 0, NO_WAY)
+    start = jnp.broadcast_to(start, (target.shape[0], 2**locks)).astype(jnp.int32)
+
+    def unlocked(left: Int32[Array, "states situations"], lock: int) -> Int32[Array, "states situations"]:
+        """What is left once a door is unlocked; NO_WAY where it cannot be."""
+        pairs = left.reshape(len(left), -1, 2, 2**lock)
+        after = jnp.broadcast_to(pairs[:, :, 1:], pairs.shape).reshape(left.shape)
+        return jnp.where(within.opens[lock][None], after, NO_WAY)
+
+    def improve(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        _, left = state
+        ahead = jnp.min(jnp.where(passes, left[target], NO_WAY), axis=1, initial=NO_WAY)
+        for lock in range(locks):
+            ahead = jnp.minimum(ahead, unlocked(left, lock))
+        better = jnp.minimum(left, ahead + 1)
+        return jnp.any(better != left), better
+
+    _, left = jax.lax.while_loop(lambda state: state[0], improve, (jnp.bool_(True), start))
+    fitting = jnp.zeros(left.shape, jnp.uint32)
+    for lock in range(locks):
+        fitting |= jnp.where(unlocked(left, lock) < left, regions.lock_colour[lock], jnp.uint32(0))
+    return Outlook(left=left.astype(jnp.uint8), fitting=fitting.astype(jnp.uint8), places=regions.lock_place)
+
+
+def progress(outlook: Outlook, node: Int[Array, ""], state: State) -> Float32[Array, ""]:
+    """How near acceptance is: 0 at the start of an episode, growing to 1 with every transition and every door unlocked,
+    half as much for the key in hand that unlocks the next one; below 0 farther off, -1 where there is no way."""
+    places = outlook.places.astype(jnp.int32)
+    now = state.cells[places[:, 0] + BORDER, places[:, 1] + BORDER]
+    is_unlocked = (places[:, 0] >= 0) & (kind_of(now) != DOOR_LOCKED)
+    situation = jnp.sum(jnp.where(is_unlocked, 1 << jnp.arange(len(places)), 0))
+    key = (kind_of(state.carrying) == KEY) & ((outlook.fitting[node, situation] >> colour_of(state.carrying)) & 1 != 0)
+    left, whole = (2 * outlook.left[at].astype(jnp.int32) for at in ((node, situation), (0, 0)))
+    return 1.0 - jnp.minimum(left - key.astype(jnp.int32), 2 * whole) / jnp.maximum(whole, 1)
+
+
 TOGETHER: Final = 256
 """Most problems in a chunk, where some levels take longer than others."""
 
@@ -96,6 +159,18 @@ class Relaxed:
 
     locks: int
     free_form: bool
+
+    def outlook(self, problem: Problem) -> Outlook:
+        """How far acceptance is in one problem, from everywhere."""
+        if not self.free_form:
+            return outlook(problem, self.locks)
+        ways = [partial(outlook, locks=self.locks, free_form=free) for free in (True, False)]
+        found: Outlook = jax.lax.cond(problem.level.rooms == 0, *ways, problem)
+        return found
+
+    def progress(self, outlook: Outlook, node: Int[Array, ""], state: State) -> Float32[Array, ""]:
+        """How near acceptance is, from 0 at the start to 1: a potential."""
+        return progress(outlook, node, state)
 
     def __call__(self, problems: Problem) -> Bool[Array, "batch"]:
         """For a batch. Levels without a layout of rooms take many times as long, so they are put together: only chunks
@@ -163,6 +238,8 @@ class Regions(Struct):
     """Where the agent can go before anything is unlocked."""
     lock_colour: UInt32[Array, "locks"]
     """Colour of each locked door as a bit; 0 for a lock that is not there."""
+    lock_place: Int8[Array, "locks 2"]
+    """Row and column of each locked door; -1 for one that is not there."""
 
 
 class Situations(Struct):
@@ -258,6 +335,7 @@ def room_regions(level: Level, locks: int) -> Regions:
 
     colour_bit = jnp.uint32(1) << colour_of(doors).astype(jnp.uint32)
     number = jnp.cumsum(is_locked) - 1
+    is_this = is_locked[:, None] & (number[:, None] == jnp.arange(locks)[None])
     touches = at_joined(jnp.where(is_locked, jnp.uint32(1) << number.astype(jnp.uint32), 0))
     inside = level.cells[: PITCH * down, : PITCH * across].reshape(down, PITCH, across, PITCH)[:, 1:, :, 1:]
     bits = _object_bit(inside.transpose(1, 3, 0, 2).reshape(-1, rooms))
@@ -273,7 +351,8 @@ def room_regions(level: Level, locks: int) -> Regions:
         entries=touches,
         touches=touches,
         start=jnp.append(jnp.any(joined & here.reshape(1, -1), axis=1), True),
-        lock_colour=_union_where(is_locked[:, None] & (number[:, None] == jnp.arange(locks)[None]), colour_bit),
+        lock_colour=_union_where(is_this, colour_bit),
+        lock_place=jnp.max(jnp.where(is_this[..., None], places[:, None], -1), axis=0, initial=-1).astype(jnp.int8),
     )
 
 
@@ -318,6 +397,7 @@ def free_regions(level: Level, locks: int) -> Regions:
         touches=jnp.concatenate([touches, jnp.append(_union_where(adjoining, bits), jnp.uint32(0))]),
         start=jnp.append(found == here, jnp.arange(locks + 1) == locks),
         lock_colour=jnp.where(exists, colours[places[:, 0], places[:, 1]], 0),
+        lock_place=jnp.where(exists[:, None], places, -1).astype(jnp.int8),
     )
 
 
