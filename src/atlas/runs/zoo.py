@@ -216,6 +216,8 @@ def _require_track(config: Config, track: Track, shown: int) -> None:
     told = [words for words, holds in looked.items() if holds]
     if track == "blind" and told:
         raise AtlasError(f"--track blind is not allowed: the run has {told[0]}, so it is informed or coached")
+    if track != "coached" and config.tasks.reward == "outlook":
+        raise AtlasError(f"--track {track} is not allowed: the run has tasks.reward = outlook, so it is coached")
     if shown < 0 or (shown and track != "coached"):
         raise AtlasError(f"--shown {shown} is not allowed: a policy to which an expert showed steps is coached")
 
