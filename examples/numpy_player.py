@@ -139,7 +139,7 @@ def main(path, episodes=5, seed=0):
     from atlas.gym.envs import AtlasEnv
 
     player = Player(path)
-    env = AtlasEnv(player.about["domain"], step_limit=128)
+    env = AtlasEnv(player.about["domain"], step_limit=128, map=player.network.get("map", False))
     random, solved = np.random.default_rng(seed), 0
     for episode in range(episodes):
         seen, info = env.reset(seed=seed + episode)

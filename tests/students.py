@@ -4,6 +4,7 @@ from functools import cache
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from atlas.config import NetworkConfig, TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
@@ -23,6 +24,7 @@ TINY = {
 }  # fmt: skip
 DOMAIN = Minigrid(MinigridConfig(rooms=(1,)))
 CELLS = Cells(*DOMAIN.view_shape, DOMAIN.view_fields)
+MAP_CELLS = Cells(*DOMAIN.map_shape, DOMAIN.map_fields)
 SEQUENTIAL = formalism(TaskConfig(max_length=3), DOMAIN.vocabulary)[0]
 BALL, SQUARE, KEY = (DOMAIN.vocabulary.ids[f"front_{name}"] + 1 for name in ("ball", "square", "key"))
 HIERARCHY = pack(
@@ -48,7 +50,16 @@ ROOM = """
 def student(**changes):
     """A student of a few hundred parameters, unless changed."""
     config = NetworkConfig(**{**TINY, **changes})
-    return Student(config, CELLS, len(DOMAIN.actions), DOMAIN.vocabulary.features)
+    cells = MAP_CELLS if config.map else CELLS
+    return Student(config, cells, len(DOMAIN.actions), DOMAIN.vocabulary.features)
+
+
+def views(cells, *lead, seed=0):
+    """Random bytes that such views may have."""
+    rng, view = np.random.default_rng(seed), np.zeros((*lead, cells.rows, cells.cols), np.uint8)
+    for values in cells.fields:
+        view = (view << (values - 1).bit_length()) | rng.integers(values, size=view.shape, dtype=np.uint8)
+    return view
 
 
 def paper():

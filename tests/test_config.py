@@ -49,6 +49,10 @@ MISTAKES = [
     ({"domain": {"colours": ["pink"]}}, ["domain.colours = [pink]", "red, green"]),
     ({"student": {"ppo": {"learning_rate": 0}}}, ["student.ppo.learning_rate = 0", "more than 0"]),
     ({"student": {"ppo": {"minibatch_envs": 33}}}, ["student.ppo.minibatch_envs = 33", "run.num_envs = 4096"]),
+    (
+        {"student": {"network": {"view": "conv", "map": True}}},
+        ["student.network.map = true", "false is needed unless student.network.view = dense"],
+    ),
     ({"student": {"ppo": {"phases": 3}}}, ["student.ppo.phases = 3", "run.rollout = 512"]),
     ({"teacher": {"name": "plr"}, "run": {"rollout": 64}}, ["run.rollout = 64", "domain.step_limit = 512"]),
     ({"tasks": {"min_length": 6}}, ["tasks.min_length = 6", "tasks.max_length = 5"]),
@@ -117,3 +121,17 @@ def test_a_file_without_a_preset_is_remarked_upon_once(tmp_path: Path) -> None:
         args = parse([str(path)])
     with warnings.catch_warnings(action="error"):
         assert default_folder(args).name == "part"
+
+
+@pytest.mark.parametrize(
+    ("plain", "words"),
+    [
+        ({"sampler": "hierarchical"}, "flat tasks, not tasks.sampler = hierarchical"),
+        ({"reward": "outlok"}, "outlook"),
+    ],
+)
+def test_rewards_by_the_outlook_need_flat_tasks(plain: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=r"tasks\.reward = outlo") as caught:
+        from_plain(Config, {"tasks": {"reward": "outlook", **plain}})
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -7,6 +7,7 @@ import pytest
 
 import atlas
 import corridor
+from atlas.build import parts
 from atlas.environment import Playing, as_dict, from_dict
 from atlas.errors import AtlasError
 from atlas.tasks.packed import unpack
@@ -50,6 +51,7 @@ def played(env, batch):
 
 def test_it_is_shown_in_a_line(env):
     assert repr(env) == "Environment(minigrid, rooms=(1,), step_limit=9, label=True)"
+    assert repr(atlas.make(rooms=(1,), map=True)) == "Environment(minigrid, rooms=(1,), map=True)"
 
 
 def test_episodes_are_those_that_trace_tells(env, batch, played):
@@ -176,6 +178,10 @@ def test_mistakes_are_told(env, batch, monkeypatch):
         atlas.make(room=(1,))
     with pytest.raises(AtlasError, match="there is no domain 'minigird'; did you mean minigrid"):
         atlas.make("minigird")
+    with pytest.raises(AtlasError, match="map = true is not allowed: LetterWorld makes no maps of what was seen"):
+        atlas.make("letterworld", map=True)
+    with pytest.raises(AtlasError, match="map = true is not allowed: LetterWorld makes no maps of what was seen"):
+        parts(atlas.configure("quick-letters", student={"network": {"view": "dense", "map": True}}))
     corridor.register(monkeypatch)
     other = atlas.make("corridor")
     with pytest.raises(AtlasError, match="the problem is of the domain minigrid, and this environment of corridor"):

@@ -16,13 +16,14 @@ import atlas
 from atlas.build import parts
 from atlas.cli import main
 from atlas.environment import as_dict
+from atlas.errors import AtlasError
 from atlas.runs import store
 from atlas.runs.export import POLICY, export
 from atlas.runs.folder import zoo_names
 from atlas.runs.policy import Policy, load_policy
 from atlas.student.network import Observation, sample_action
 from atlas.tasks.packed import RewardMachines
-from students import HIERARCHY, TINY
+from students import HIERARCHY, TINY, views
 
 PLAYER = Path(__file__).parent.parent / "examples" / "numpy_player.py"
 Player = runpy.run_path(str(PLAYER))["Player"]
@@ -47,16 +48,16 @@ def policy_of(name: str) -> Policy:
 
 
 @cache
-def game(domain: str):
+def game(domain: str, with_map: bool):
     """A compiled world, and problems of one size: three flat, three hierarchical."""
-    env = atlas.make(domain, tasks={"sampler": "hierarchical"}, step_limit=64)
+    env = atlas.make(domain, tasks={"sampler": "hierarchical"}, step_limit=64, map=with_map)
     some = [atlas.sample(3, "level", tasks, seed=3, domain=domain) for tasks in ("sequential", "hierarchical")]
     return jax.jit(env.reset), jax.jit(env.step), env.stack([*some[0], *some[1]])
 
 
 def play(policy: Policy, path: Path, problem: int, drawn: bool) -> list[int]:
     """An episode of both side by side; our actions are taken."""
-    reset, move, problems = game(policy.config.domain.name)
+    reset, move, problems = game(policy.config.domain.name, policy.student.config.map)
     one = jax.tree.map(lambda leaf: leaf[problem], problems)
     player, memory, ours, actions = Player(path), None, None, []
     key, random = jax.random.key(0), np.random.default_rng(problem)
@@ -111,7 +112,8 @@ def test_the_same_actions(name: str, tmp_path: Path) -> None:
 
 
 def test_the_same_actions_as_the_public_function(tmp_path: Path) -> None:
-    policy, (reset, move, problems) = policy_of("quick"), game("minigrid")
+    policy = policy_of("quick")
+    reset, move, problems = game("minigrid", policy.student.config.map)
     export(policy, tmp_path / "policy.npz")
     player, memory, ours, key = Player(tmp_path / "policy.npz"), None, None, jax.random.key(0)
     one = jax.tree.map(lambda leaf: leaf[1], problems)
@@ -130,8 +132,9 @@ NETWORKS = {
     "edge": {"messages": "edge", "graph_layers": 2, "node_noise": 0.5},
     "index": {"task": "index"},
     "bf16": {"bf16": True, "graph_layers": 2},
+    "map": {"map": True, "task": "index"},
 }
-QUICKLY = ("index", "bf16")
+QUICKLY = ("index", "bf16", "map")
 """Compiled soon enough for the fast tests."""
 
 
@@ -151,10 +154,7 @@ def test_every_kind_of_network(changes: dict, tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     graph = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None, None], RewardMachines.graph(None, HIERARCHY))
     count = graph.outcome.shape[-1]
-    fields, (rows, cols) = student.cells.fields, (student.cells.rows, student.cells.cols)
-    view = np.zeros((STEPS, rows, cols), np.uint8)
-    for values in fields:
-        view = (view << (values - 1).bit_length()) | random.integers(values, size=view.shape, dtype=np.uint8)
+    view = views(student.cells, STEPS, seed=1)
     nodes = np.stack([random.permutation(count)[:2] for _ in range(STEPS)])
     nodes[::3, 1] = -1
     previous = random.integers(student.num_actions, size=STEPS).astype(np.uint8)
@@ -177,6 +177,23 @@ def test_every_kind_of_network(changes: dict, tmp_path: Path) -> None:
     close = 0.005 if network.get("bf16") else 1e-4  # half precision: one unit may be rounded to either side
     np.testing.assert_allclose(np.stack(found), jax.nn.softmax(logits[:, 0]), atol=close)
     assert np.ptp(np.stack(found), 0).max() > 2 * close  # it does depend on what is seen
+
+
+def test_a_policy_with_a_map_needs_views_with_one(tmp_path: Path) -> None:
+    policy = untrained(atlas.configure("tiny", student={"network": {**TINY, "task": "index", "map": True}}))
+    env, key = atlas.make(preset="tiny"), jax.random.key(0)
+    problem = env.sample(key)
+    without, _ = env.reset(key, problem)
+    with pytest.raises(AtlasError, match=r"sees 74 x 1 cells: a view of 5 x 5 .*`atlas.make\(map=True\)`"):
+        policy.act(without)
+    seen, _ = atlas.make(preset="tiny", map=True).reset(key, problem)
+    action, memory = policy.act(seen)
+    assert memory.hidden.shape == (1, TINY["recurrent"])
+    export(policy, tmp_path / "policy.npz")
+    header, _ = store.read(tmp_path / "policy.npz", POLICY)
+    assert (tuple(header["view_shape"]), tuple(header["view_fields"])) == (seen.view.shape, (2, 9, 8))
+    chances, _ = Player(tmp_path / "policy.npz").step(jax.tree.map(np.asarray, as_dict(seen)))
+    assert np.argmax(chances) == int(action)
 
 
 def test_the_command_and_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

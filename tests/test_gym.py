@@ -9,8 +9,12 @@ from gymnasium.utils.env_checker import check_env
 import atlas
 import atlas.gym
 import corridor
+import students
+from atlas.build import parts
+from atlas.domains.minigrid.explored import MARK
 from atlas.environment import from_dict
 from atlas.errors import AtlasError
+from atlas.show.episode import Episode
 
 ID = "atlas/Minigrid-v0"
 
@@ -170,6 +174,38 @@ def test_mistakes_with_many_are_told(envs):
         envs.step([0, 1])
     with pytest.raises(AtlasError, match="9 is no action"):
         envs.step([0, 1, 9])
+
+
+@pytest.mark.parametrize("tasks", ["sequential", pytest.param("hierarchical", marks=pytest.mark.slow)])
+def test_a_view_with_its_map_is_the_same_wherever_it_is_shown(tasks):
+    """In training, in the environment to import, in Gymnasium's, and in an episode that is watched: byte for byte."""
+    some = atlas.sample(8, "level", tasks, rooms=(4,), seed=2)
+    plans = [atlas.solve(one).plan or () for one in some]
+    chosen, plan = max(zip(some, plans, strict=True), key=lambda pair: len(pair[1]))
+    student = students.student(map=True)
+    config = atlas.configure("tiny", domain={"rooms": [4]}, student={"network": {"map": True}})
+    world, env = parts(config).world, atlas.make("minigrid", rooms=(4,), map=True)
+    game, episode = gymnasium.make(ID, problem=chosen, map=True), Episode(chosen)
+    problem, key = env.fit(chosen), jax.random.key(0)
+    (made, playing), state = jax.jit(env.reset)(key, problem), jax.jit(world.reset)(problem)
+    told, _ = game.reset(seed=0)
+    look, step, move = jax.jit(world.view), jax.jit(world.step), jax.jit(env.step)
+    marked = 0
+    for action in (*plan, 0):
+        shown = np.asarray(look(problem.task, state))
+        assert shown.dtype == made.view.dtype == told["view"].dtype == episode.view_for(student).dtype == np.uint8
+        for other in (made.view, told["view"], episode.view_for(student)):
+            np.testing.assert_array_equal(other, shown)
+        marked += int((shown >= MARK).sum())
+        if episode.record.done:
+            break
+        made, playing, *_ = move(key, playing, np.int32(action), problem)
+        told, *_ = game.step(action)
+        state, _ = step(problem, state, np.int32(action))
+        episode.act(action)
+    assert marked > 0
+    assert episode.record.done
+    assert game.observation_space.contains(told)
 
 
 def test_policies_understand_what_is_told(drawn):

@@ -15,15 +15,17 @@ from atlas.world import restart
 
 ENVS, POOL, STEPS, LIMIT = 6, 3, 20, 5
 """The limit divides the rollout's length: without luck, episodes end exactly at its edge."""
-MODES = ("replay, bootstrapped", "pools, carried over", "hierarchies, two phases")
+MODES = ("replay, bootstrapped", "pools with maps, carried over", "hierarchies with maps, two phases")
 REPLAY, CARRIED, PHASES = MODES
+MAPPED = (CARRIED, PHASES)
+"""Where the student has a map of what it has seen."""
 
 
 @cache
 def player(mode):
     return Player(
-        world=students.world(mode == PHASES, 7 if mode == CARRIED else LIMIT),
-        student=students.student(task_into_gru=mode != PHASES),
+        world=students.world(mode == PHASES, 7 if mode == CARRIED else LIMIT).with_map(mode in MAPPED),
+        student=students.student(task_into_gru=mode != PHASES, map=mode in MAPPED),
         steps=STEPS,
         phases=2 if mode == PHASES else 1,
         bootstrap=mode == REPLAY,
@@ -90,6 +92,26 @@ def test_episodes_start_where_others_end(mode):
 def test_problems_of_a_pool_are_taken_in_turn():
     steps = connected()[0].steps
     np.testing.assert_array_equal(steps.entry, (np.cumsum(steps.start, 0) - 1) % POOL)
+
+
+def test_views_are_those_of_the_problem_that_is_played():
+    """With their maps, which begin anew with every episode."""
+    world, steps, pools = player(CARRIED).world, connected()[0].steps, students.pools(ENVS, POOL)
+
+    def live(pool, entries, starts, actions):
+        def step(state, now):
+            entry, start, action = now
+            problem = jax.tree.map(lambda leaf: leaf[entry], pool)
+            state = restart(start, world.reset(problem), state)
+            shown = world.view(problem.task, state)
+            return world.step(problem, state, action.astype(jnp.int32))[0], shown
+
+        first = world.reset(jax.tree.map(lambda leaf: leaf[0], pool))
+        return jax.lax.scan(step, first, (entries, starts, actions))[1]
+
+    lived = jax.jit(jax.vmap(live, (0, 1, 1, 1), 1))(pools, steps.entry, steps.start, steps.action)
+    np.testing.assert_array_equal(lived, steps.view)
+    assert (steps.view >= 128).any()
 
 
 def by_hand(env):

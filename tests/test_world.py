@@ -8,7 +8,8 @@ from jax import Array
 
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.grid import FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
+from atlas.domains.minigrid.explored import MARK
+from atlas.domains.minigrid.grid import CELL_NAMES, FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.struct import Struct
@@ -130,6 +131,58 @@ def test_restart_selects_whole_trees() -> None:
     for done, expected in ((True, start), (False, later)):
         chosen = restart(jnp.bool_(done), start, later)
         assert all(map(np.array_equal, jax.tree.leaves(chosen), jax.tree.leaves(expected)))
+
+
+def test_a_world_without_a_map_shows_what_the_domain_shows() -> None:
+    fetch = problem((0, ACCEPT, ["carrying_ball"], 1.0))
+    state, _ = play(fetch, FORWARD, TURN_RIGHT)
+    assert not WORLD.has_map
+    assert reset(fetch).seen is state.seen is None
+    assert (WORLD.view_shape, WORLD.view_fields) == (WORLD.domain.view_shape, WORLD.domain.view_fields)
+    np.testing.assert_array_equal(WORLD.view(fetch.task, state), WORLD.domain.view(state.domain))
+    assert WORLD.with_map(True).with_map(False) == WORLD
+
+
+MAPPED = WORLD.with_map(True)
+look = jax.jit(MAPPED.view)
+begin_mapped, step_mapped = jax.jit(MAPPED.reset), jax.jit(MAPPED.step)
+
+
+def marked(task: Problem, *actions: int) -> set[str]:
+    """What is marked in the view after some actions; on the map there is no other mark."""
+    state = begin_mapped(task)
+    for action in actions:
+        state, _ = step_mapped(task, state, jnp.int32(action))
+    codes = np.asarray(look(task.task, state)).reshape(-1)
+    in_view, on_map = (
+        {CELL_NAMES[code - MARK] for code in part.tolist() if code >= MARK} for part in (codes[:25], codes[25:])
+    )
+    assert on_map <= in_view
+    assert bool(on_map) == bool(in_view)
+    return in_view
+
+
+def test_what_leads_the_task_on_is_marked() -> None:
+    assert marked(problem((0, ACCEPT, ["front_ball"], 1.0))) == {"ball_red"}
+    assert marked(problem((0, ACCEPT, ["next_ball_red_key_blue"], 1.0))) == {"ball_red", "key_blue"}
+    either = problem((0, ACCEPT, ["front_ball"], 1.0), (0, 1, ["carrying_key"], 0.0))
+    assert marked(either) == {"ball_red", "key_blue"}
+    assert marked(problem((0, ACCEPT, ["front_square"], 1.0))) == set()
+
+
+def test_what_must_not_be_or_leads_nowhere_is_not_marked() -> None:
+    assert marked(problem((0, ACCEPT, ["-front_ball", "carrying_key"], 1.0))) == {"key_blue"}
+    assert marked(problem((0, REJECT, ["front_ball"], 0.0), (0, ACCEPT, ["carrying_key"], 1.0))) == {"key_blue"}
+    assert marked(problem((0, 0, ["front_ball"], 0.5), (0, ACCEPT, ["carrying_key"], 1.0))) == {"key_blue"}
+
+
+def test_marks_follow_the_task() -> None:
+    chain = problem((0, 1, ["front_ball"], 0.0), (1, ACCEPT, ["carrying_key"], 1.0))
+    assert marked(chain) == {"ball_red"}
+    assert marked(chain, FORWARD) == {"key_blue"}
+    assert marked(chain, FORWARD, TURN_RIGHT, PICK_UP) == set(), "it is over"
+    hold = problem((0, 1, ["carrying_ball"], 0.0), (1, ACCEPT, ["next_ball_key"], 1.0))
+    assert marked(hold, FORWARD, PICK_UP) == {"ball_red", "key_blue"}, "what is carried is seen in the own cell"
 
 
 class Pile(Struct):

@@ -255,16 +255,16 @@ def in_words(name: str, config: Config) -> str:
 def flops(config: Config) -> int:
     """Nominal operations of one step forward: a convolution counted as a convolution, two for a multiplication and
     addition. The task encoder is left out: it runs once a rollout and once a minibatch."""
-    network, domain = config.student.network, parts(config).world.domain
-    cells = math.prod(domain.view_shape)
-    filters = (2 * network.embedding, *network.filters)
+    network, world = config.student.network, parts(config).world
+    cells, embedded = math.prod(world.view_shape), len(world.view_fields) * network.embedding
+    filters = (embedded, *network.filters)
     features, view = cells * filters[-1], sum(cells * 4 * a * b for a, b in itertools.pairwise(filters))
     if network.view == "dense":
-        features, view = network.view_width, cells * 2 * network.embedding * network.view_width
+        features, view = network.view_width, cells * embedded * network.view_width
     inputs = features + network.action_embedding + network.task_width
     memory = 3 * network.recurrent * (inputs + network.recurrent)
     hidden = 2 * network.head_width * (network.recurrent + network.head_width)
-    return 2 * (view + memory + hidden + network.head_width * (len(domain.actions) + 1))
+    return 2 * (view + memory + hidden + network.head_width * (len(world.domain.actions) + 1))
 
 
 def update_flops(config: Config) -> int:
@@ -310,7 +310,7 @@ def world_step(effort: Effort, config: Config, batch: int, steps: int) -> Row:
     world, problems = parts(config).world, sample_batch(config, batch, 0)
     start = jax.jit(jax.vmap(world.reset))(problems)
     actions = jnp.asarray(np.random.default_rng(0).integers(0, len(world.domain.actions), (steps, batch)), jnp.int32)
-    view = jnp.zeros_like(jax.jit(jax.vmap(world.domain.view))(start.domain))
+    view = jnp.zeros_like(jax.jit(jax.vmap(world.view))(problems.task, start))
     size = jax.eval_shape(jax.vmap(world.formalism.graph), problems.task).guard.shape[1:]
 
     def play(problems: Problem, start: Any, actions: Array) -> Any:
@@ -318,7 +318,7 @@ def world_step(effort: Effort, config: Config, batch: int, steps: int) -> Row:
             state, seen, total = carry  # views and rewards are used, so that none of it is optimised away
             state, step = jax.vmap(world.step)(problems, state, action)
             state = jax.vmap(restart)(step.done, start, state)
-            return (state, seen ^ jax.vmap(world.domain.view)(state.domain), total + step.reward), step.done
+            return (state, seen ^ jax.vmap(world.view)(problems.task, state), total + step.reward), step.done
 
         return jax.lax.scan(one, (start, view, jnp.zeros(batch)), actions)
 

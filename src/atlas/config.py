@@ -13,8 +13,8 @@ from atlas.domains import default_settings
 from atlas.settings import SEEDS, DomainSettings, Settings, flat, require, setting, show, to_plain
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
-STEP_BYTES: Final = 64
-"""Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
+STEP_BYTES, MAP_BYTES = 64, 48
+"""Of one step of one environment: the view, a few bytes, the numbers that learning needs; and of a map, about."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
 BOOKKEEPING: Final = (
@@ -328,7 +328,8 @@ class Config(Settings):
         run, plan = self.run, self.plan
         envs = max(plan.num_train, plan.num_eval or 0)
         by = "run.num_envs" if envs == run.num_envs else "teacher.num_eval"
-        steps = {f"{by} = {envs:,} x run.rollout = {run.rollout:,} steps": envs * run.rollout * STEP_BYTES}
+        each = STEP_BYTES + (MAP_BYTES if self.student.network.map else 0)
+        steps = {f"{by} = {envs:,} x run.rollout = {run.rollout:,} steps": envs * run.rollout * each}
         if plan.buffer is None:
             return steps
         capacity = plan.buffer.capacity

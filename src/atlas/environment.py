@@ -296,7 +296,8 @@ def make(
     Problems are drawn as a preset or a config says, or else by the domain's default settings. Changes are settings of
     the domain (`rooms=(1, 2)`, `step_limit=128`) or whole sections (`tasks={"max_length": 3}`,
     `pairing={"how": "level"}`). `label`: tell in `info` which propositions hold. `map`: views come with a map of what
-    was seen, as students with `student.network.map` have it.
+    was seen, as students with `student.network.map` have it. Rewards are those of `tasks.reward`; of a preset that is
+    trained with the outlook, `shaped` ones.
     """
     config = _config(domain, preset, changes)
     made = parts(config)
@@ -329,4 +330,6 @@ def _config(domain: str | None, base: str | Config | None, changes: dict[str, An
 
     sections = {name: {k: plain(v) for k, v in value.items()} for name, value in changes.items() if name in SECTIONS}
     own = {name: plain(value) for name, value in changes.items() if name not in SECTIONS}
+    if config.tasks.reward == "outlook":  # needs flat tasks, and others bring tasks of any kind
+        sections["tasks"] = {"reward": "shaped"} | sections.get("tasks", {})
     return changed(config, {"domain": own, **sections})

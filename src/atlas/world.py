@@ -101,11 +101,15 @@ class World:
         """What the student sees, in bytes. On a map, what leads the task on from where it stands may be marked."""
         if not self.has_map:
             return self.domain.view(state.domain)
-        graph, node = self.formalism.graph(task), self.formalism.nodes(state.task)[0]
-        target, literals = graph.target[node], graph.guard[node].astype(jnp.int32)
-        leads_on = (target >= 0) & (target != node) & (graph.outcome[target] != REJECTED)
-        wanted = jnp.where(leads_on[:, None] & (literals > 0), literals - 1, -1)
-        return self._maps.view_with_map(state.domain, state.seen, wanted.reshape(-1))
+        literals, nodes = self.formalism.guards(task, state.task).astype(jnp.int32), self.formalism.nodes(state.task)
+        wanted = literals > 0
+        if (
+            len(nodes) == 1
+        ):  # what leads back or into rejection is not wanted; in a hierarchy, all chains of calls lead on
+            graph, (node,) = self.formalism.graph(task), nodes
+            target = graph.target[node]
+            wanted &= ((target >= 0) & (target != node) & (graph.outcome[target] != REJECTED))[:, None]
+        return self._maps.view_with_map(state.domain, state.seen, jnp.where(wanted, literals - 1, -1).reshape(-1))
 
     def trivial(self, problem: Problem, start: WorldState) -> Bool[Array, ""]:
         """Whether the task is over after the first label. `start` is the result of `reset`."""

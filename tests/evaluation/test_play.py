@@ -62,8 +62,8 @@ def small() -> list[Any]:
 
 
 @cache
-def tiny() -> Any:
-    one = student()
+def tiny(with_map: bool = False) -> Any:
+    one = student(map=with_map)
     return one, one.init(jax.random.key(3))
 
 
@@ -138,20 +138,21 @@ def test_greedy_attempts_are_all_the_same() -> None:
     assert (found.solved == found.solved[:, :1]).all()
 
 
-def test_an_attempt_by_hand() -> None:
+@pytest.mark.parametrize("with_map", [False, True])
+def test_an_attempt_by_hand(with_map: bool) -> None:
     """Every attempt, step by step with one lane, without a queue."""
-    one, params = tiny()
+    one, params = tiny(with_map)
     trials = Evaluator(small(), attempts=2, step_limit=LIMIT, seed=9, lanes=5)
     found = trials.of_student(one, params)
     for number in range(3):
         for turn in range(2):
             told = (found.solved, found.timed_out, found.steps, found.place[..., 1])
-            assert by_hand(trials, number, turn) == tuple(each[number, turn] for each in told)
+            assert by_hand(with_map, trials, number, turn) == tuple(each[number, turn] for each in told)
 
 
-def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, bool, int, int]:
-    one, params = tiny()
-    world = trials.batches[0].world
+def by_hand(with_map: bool, trials: Evaluator, number: int, turn: int) -> tuple[bool, bool, int, int]:
+    one, params = tiny(with_map)
+    world = trials.batches[0].world.with_map(with_map)
     problem = jax.tree.map(lambda x: x[number], trials.batches[0].problems)
     graph = jax.tree.map(lambda x: x[None, None], world.formalism.graph(problem.task))
     key_noise, key_act = jax.random.split(jax.random.key(trials.seed))
@@ -162,7 +163,7 @@ def by_hand(trials: Evaluator, number: int, turn: int) -> tuple[bool, bool, int,
         return True, False, 0, int(state.task)
     for time in range(LIMIT):
         seen = Observation(
-            view=world.domain.view(state.domain)[None],
+            view=world.view(problem.task, state)[None],
             nodes=world.formalism.nodes(state.task)[None],
             previous=previous,
             start=jnp.array([time == 0]),

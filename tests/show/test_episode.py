@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+import atlas
+import students
 from atlas.domains.minigrid import text
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.errors import AtlasError
@@ -99,6 +101,23 @@ def test_records_are_also_mappings_and_json() -> None:
 def test_unknown_actions_are_refused_before_anything_happens(action: int | str, words: str) -> None:
     with pytest.raises(AtlasError, match=words):
         trace(LEVEL, [0, action])
+
+
+def test_a_student_with_a_map_sees_its_own_view_and_the_map() -> None:
+    plain, mapped = students.student(), students.student(map=True)
+    episode = Episode(Problem(level=LEVEL, task=FETCH))
+    for action in (3, 1, 0):
+        np.testing.assert_array_equal(episode.view_for(plain), episode.view)
+        shown = episode.view_for(mapped)
+        assert shown.shape == (mapped.cells.rows, mapped.cells.cols)
+        np.testing.assert_array_equal(shown[:25, 0] & 127, episode.view.reshape(-1))
+        episode.act(action)
+
+
+def test_a_level_alone_is_shown_without_marks_and_domains_without_maps_play_on() -> None:
+    assert (Episode(LEVEL).view_for(students.student(map=True)) < 128).all()
+    letters = Episode(atlas.sample(1, domain="letterworld", seed=0)[0])
+    assert letters.view_for(students.student()).shape == letters.view.shape
 
 
 def test_an_episode_shows_the_world_as_it_stands() -> None:

@@ -3,9 +3,12 @@
 A level is a picture of names; regions are flooded cell by cell through everything but walls and locked doors.
 """
 
+import itertools
+
 from twins import labels
 
 AROUND = ((-1, 0), (1, 0), (0, -1), (0, 1))
+INFINITE = float("inf")
 
 
 def solvable(grid, position, carrying, edges, accepting) -> bool:
@@ -28,6 +31,34 @@ def solvable(grid, position, carrying, edges, accepting) -> bool:
             if source == u and not contradicts and all(attainable(p, objects, doors) for p in positive):
                 todo.append((target, unlocked))
     return False
+
+
+def steps_left(grid, position, carrying, edges, accepting, states) -> dict:
+    """For each task state and each set of unlocked doors: how many transitions and doors to unlock are left, None if
+    there is no way, and the colours of the doors that a shortest way unlocks next."""
+    places = [(r, c) for r, row in enumerate(grid) for c, name in enumerate(row) if name.endswith("locked")]
+    sets = [frozenset(chosen) for n in range(len(places) + 1) for chosen in itertools.combinations(places, n)]
+    opens, came_from = {}, {}
+    for unlocked in sets:
+        objects, doors, opens[unlocked] = within_reach(grid, position, carrying, unlocked)
+        for source, target, positive, negative in edges:
+            contradicts = any(implies(p, q) for p in positive for q in negative)
+            if not contradicts and all(attainable(p, objects, doors) for p in positive):
+                came_from.setdefault((target, unlocked), set()).add((source, unlocked))
+        for u in range(states):
+            for door in opens[unlocked]:
+                came_from.setdefault((u, unlocked | {door}), set()).add((u, unlocked))
+    left, layer, steps = {}, {(u, unlocked) for u in accepting for unlocked in sets}, 0
+    while layer:
+        left |= dict.fromkeys(layer, steps)
+        layer = set().union(*(came_from.get(stage, set()) for stage in layer)) - set(left)
+        steps += 1
+    found = {}
+    for u, unlocked in itertools.product(range(states), sets):
+        own = left.get((u, unlocked))
+        nearer = [door for door in opens[unlocked] if left.get((u, unlocked | {door}), INFINITE) < (own or 0)]
+        found[u, unlocked] = own, {at(grid, door).split("_")[1] for door in nearer}
+    return found
 
 
 def within_reach(grid, position, carrying, unlocked):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from atlas.ued import edit_bandit
+from atlas.ued import accel
 
 KINDS = 5
 
@@ -15,12 +15,12 @@ def children(seed, size=30, edits=3):
 
 
 def test_sums_equal_the_loop():
-    kept, made, total, square = edit_bandit.none_yet(KINDS), [0.0] * KINDS, [0.0] * KINDS, 0.0
+    kept, made, total, square = accel.no_gains(KINDS), [0.0] * KINDS, [0.0] * KINDS, 0.0
     for seed in range(3):
         edits, gain = children(seed)
-        kept = edit_bandit.observe(kept, jnp.asarray(edits), jnp.asarray(gain))
-        made, total = [edit_bandit.FORGET * x for x in made], [edit_bandit.FORGET * x for x in total]
-        square *= edit_bandit.FORGET
+        kept = accel.gains_after(kept, jnp.asarray(edits), jnp.asarray(gain))
+        made, total = [accel.FORGET * x for x in made], [accel.FORGET * x for x in total]
+        square *= accel.FORGET
         for row, worth in zip(edits, gain, strict=True):
             for kind in row[row >= 0]:
                 made[kind], total[kind], square = made[kind] + 1, total[kind] + worth, square + worth**2
@@ -30,18 +30,16 @@ def test_sums_equal_the_loop():
 
 
 def test_weights_are_uniform_at_first_and_never_below_the_uniform_share():
-    np.testing.assert_allclose(
-        edit_bandit.weights(edit_bandit.none_yet(KINDS), 0.25), np.full(KINDS, 1 / KINDS), rtol=1e-6
-    )
-    kept = edit_bandit.observe(edit_bandit.none_yet(KINDS), jnp.zeros((50, 1), jnp.int8), jnp.linspace(-1.0, 3.0, 50))
-    chosen = np.asarray(edit_bandit.weights(kept, 0.25))
+    np.testing.assert_allclose(accel.edit_weights(accel.no_gains(KINDS), 0.25), np.full(KINDS, 1 / KINDS), rtol=1e-6)
+    kept = accel.gains_after(accel.no_gains(KINDS), jnp.zeros((50, 1), jnp.int8), jnp.linspace(-1.0, 3.0, 50))
+    chosen = np.asarray(accel.edit_weights(kept, 0.25))
     assert chosen.sum() == pytest.approx(1.0, abs=1e-5)
     assert np.all(chosen >= 0.25 / KINDS - 1e-6)
 
 
 def test_the_kind_that_gains_wins():
-    kept = edit_bandit.none_yet(KINDS)
+    kept = accel.no_gains(KINDS)
     for seed in range(20):
         edits, gain = children(seed, edits=1)
-        kept = edit_bandit.observe(kept, jnp.asarray(edits), jnp.asarray(gain + 2.0 * (edits[:, 0] == 3)))
-    assert int(np.argmax(edit_bandit.weights(kept, 0.25))) == 3
+        kept = accel.gains_after(kept, jnp.asarray(edits), jnp.asarray(gain + 2.0 * (edits[:, 0] == 3)))
+    assert int(np.argmax(accel.edit_weights(kept, 0.25))) == 3

@@ -398,8 +398,8 @@ class Evaluator:
         """The compiled parts, kept for the next policy."""
         name = actor, id(batch)
         if name not in self._compiled:
-            student = getattr(actor, "student", None)
-            playing = BatchedPlayer(batch.world.with_map(student is not None and student.config.map), actor)
+            has_map = isinstance(actor, StudentActor) and actor.student.config.map
+            playing = BatchedPlayer(batch.world.with_map(has_map), actor)
 
             def constants(key: Key[Array, ""], problems: Problem, numbers: Int32[Array, "problems"]) -> BatchConstants:
                 return playing.constants(_keys(key)[1], problems, numbers, self.attempts)

@@ -95,10 +95,11 @@ class Policy:
             observation = environment.from_dict(observation)
         cells = self.student.cells
         if observation.view.shape[-2:] != (cells.rows, cells.cols):
-            hint = "; it has a map of what it has seen: `atlas.make(map=True)`" if self.student.config.map else ""
+            shape = " x ".join(map(str, observation.view.shape))
+            hint = ", or lacks its map of what was seen (`atlas.make(map=True)`)" if self.student.config.map else ""
             raise AtlasError(
                 f"{self.name} is a policy of the domain {self.config.domain.name} and sees {cells.rows} x {cells.cols} "
-                f"cells: a view of {' x '.join(map(str, observation.view.shape))} is of another domain{hint}"
+                f"cells: a view of {shape} is of another domain{hint}"
             )
         return self._act(observation, memory, key)
 

@@ -5,21 +5,85 @@ by what their children gained in score.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jaxtyping import Bool, Float32, Int32, Key
+from jaxtyping import Bool, Float32, Int8, Int32, Key
 
+from atlas.struct import Struct
 from atlas.types import EDITED, REPLAYED, Outcome, Partial, Proposal
-from atlas.ued import ACCELConfig, edit_bandit, plr
+from atlas.ued import ACCELConfig, plr
 from atlas.ued import buffer as buffers
 from atlas.ued.buffer import Buffer
-from atlas.ued.edit_bandit import Gains
 from atlas.ued.plr import PLRState
 from atlas.ued.scores import expected_rate
 from atlas.ued.supply import Supply, edited, sampled
+
+# A bandit over kinds of edits: those whose children gained in score over their parents are made more often. Each child
+# pays its gain to every edit that made it; old gains are forgotten. Weights are a softmax of the mean gain of each
+# kind, in units of the spread of all gains, mixed with a uniform share.
+
+FORGET: Final = 0.98
+"""What is kept of gains from one batch of children to the next."""
+SHARPNESS: Final = 4.0
+"""How much more likely a kind becomes whose mean gain is one standard deviation above the others: e to this power."""
+DOUBT: Final = 8.0
+"""So many edits of the mean gain are added to each kind: what was hardly tried is taken for average."""
+TINY: Final = 1e-6
+
+
+class Gains(Struct):
+    """Gains in score by kind of edit: sums that decay."""
+
+    made: Float32[Array, "edits"]
+    total: Float32[Array, "edits"]
+    square: Float32[Array, ""]
+    """Of the gains of all edits."""
+
+
+def no_gains(kinds: int) -> Gains:
+    return Gains(made=jnp.zeros(kinds), total=jnp.zeros(kinds), square=jnp.float32(0.0))
+
+
+def gains_after(gains: Gains, edits: Int8[Array, "children max_edits"], gain: Float32[Array, "children"]) -> Gains:
+    """Take in a batch of children: the rows of the edits that made each (-1 unused), and what it gained."""
+    used = edits >= 0
+    each = jnp.where(used, gain[:, None], 0.0)
+    rows = jnp.where(used, edits, len(gains.made)).astype(jnp.int32)
+    return Gains(
+        made=(FORGET * gains.made).at[rows].add(1.0, mode="drop"),
+        total=(FORGET * gains.total).at[rows].add(each, mode="drop"),
+        square=FORGET * gains.square + jnp.sum(each**2),
+    )
+
+
+def mean_gains(gains: Gains) -> tuple[Float32[Array, "edits"], Float32[Array, ""], Float32[Array, ""]]:
+    """The mean gain of each kind, of all edits, and the standard deviation of gains."""
+    count = jnp.maximum(jnp.sum(gains.made), 1.0)
+    overall = jnp.sum(gains.total) / count
+    spread = jnp.sqrt(jnp.maximum(gains.square / count - overall**2, 0.0))
+    return (gains.total + DOUBT * overall) / (gains.made + DOUBT), overall, spread
+
+
+def edit_weights(gains: Gains, explore: float) -> Float32[Array, "edits"]:
+    """How often each kind should be made; they sum to 1."""
+    mean, overall, spread = mean_gains(gains)
+    learnt = jax.nn.softmax(SHARPNESS * (mean - overall) / jnp.maximum(spread, TINY))
+    return (1 - explore) * learnt + explore / len(mean)
+
+
+def tell_gains(gains: Gains, explore: float, names: tuple[str, ...]) -> dict[str, Any]:
+    """For the record: weight and mean gain by kind."""
+    chosen, mean = jax.device_get((edit_weights(gains, explore), mean_gains(gains)[0]))
+    return {
+        "edit_weight": {name: float(w) for name, w in zip(names, chosen, strict=True)},
+        "edit_gain": {name: float(g) for name, g in zip(names, mean, strict=True)},
+    }
+
+
+# The teacher
 
 
 class ACCELState(PLRState):
@@ -52,7 +116,7 @@ class ACCEL:
             edit_next=jnp.array(False),
             parents=jnp.zeros(batch, jnp.int32),
             partial=jax.tree.map(lambda x: jnp.zeros((batch, *x.shape), x.dtype), self.supply.partial),
-            gains=edit_bandit.none_yet(len(self.supply.edit_names)) if self.config.edits.learn else None,
+            gains=no_gains(len(self.supply.edit_names)) if self.config.edits.learn else None,
         )
 
     def decide(self, key: Key[Array, ""], state: ACCELState) -> Bool[Array, ""]:
@@ -67,7 +131,7 @@ class ACCEL:
         def children(key: Key[Array, ""]) -> Proposal:
             problems, lineage, record = buffers.take(state.buffer, state.parents)
             parents = (problems, lineage, state.partial)
-            chances = None if state.gains is None else edit_bandit.weights(state.gains, self.config.edits.explore)
+            chances = None if state.gains is None else edit_weights(state.gains, self.config.edits.explore)
             return edited(key, self.supply, parents, batch, number, expected_rate(record), chances)
 
         def new(key: Key[Array, ""]) -> Proposal:
@@ -80,7 +144,7 @@ class ACCEL:
 
     def observe(self, state: ACCELState, proposal: Proposal, outcome: Outcome) -> ACCELState:
         if state.gains is not None:
-            learnt = edit_bandit.observe(state.gains, proposal.lineage.edits, self._gain(state, proposal, outcome))
+            learnt = gains_after(state.gains, proposal.lineage.edits, self._gain(state, proposal, outcome))
             made = proposal.kind == EDITED
             kept = jax.tree.map(lambda new, old: jnp.where(made, new, old), learnt, state.gains)
             state = state.replace(gains=kept)
@@ -108,4 +172,4 @@ class ACCEL:
         """Which edits were worth it, where that is learnt."""
         if state.gains is None:
             return {}
-        return edit_bandit.tell(state.gains, self.config.edits.explore, self.supply.edit_names)
+        return tell_gains(state.gains, self.config.edits.explore, self.supply.edit_names)

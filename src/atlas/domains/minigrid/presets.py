@@ -253,7 +253,7 @@ def varied(config: Config) -> Config:
     their power of two."""
     return replace(
         config,
-        domain=replace(config.domain, walls=0.2, traps=0.1),
+        domain=MinigridConfig(walls=0.2, traps=0.1, step_limit=config.domain.step_limit),
         pairing=replace(config.pairing, oversample=2),  # mazes are slow to check
     )
 

@@ -1,6 +1,7 @@
 """The paper's check: against a plain twin, on levels of every kind, and against the paper's tables."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -11,16 +12,18 @@ from atlas.build import parts
 from atlas.config import Config, PairingConfig, TaskConfig
 from atlas.domains.minigrid import grid
 from atlas.domains.minigrid.alphabet import IDS, NAMES, VOCABULARY
+from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.grid import Level
 from atlas.domains.minigrid.sample import Bounds, level_sampler, possible
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.domains.minigrid.solver.relaxed import Relaxed, relaxed, relaxed_many
+from atlas.domains.minigrid.solver.relaxed import NO_WAY, Outlook, Relaxed, outlook, progress, relaxed, relaxed_many
 from atlas.domains.minigrid.text import pad_level, parse_level
 from atlas.tasks.machine import ACCEPT, UNUSED, Task, TaskSize, flat_task
-from atlas.tasks.packed import PackedTask, flattened, pack, stack, unstack
+from atlas.tasks.packed import PackedTask, RewardMachines, flattened, pack, stack, unstack
 from atlas.tasks.sample import formalism, sample_sequence
 from atlas.types import Problem
 from atlas.vocabulary import ACCEPTED, RUNNING
+from atlas.world import World
 from levels import varied_levels
 from twins import relaxed as twin
 
@@ -112,7 +115,8 @@ def random_machine(rng: np.random.Generator, mask: np.ndarray) -> Task:
     return flat_task(edges)
 
 
-def twin_verdict(level: Level, task: Task) -> bool:
+def plain(level: Level, task: Task) -> tuple:
+    """A problem as twins have it: a picture of names, and edges with names of propositions."""
     cells = [[grid.cell_name(code) for code in row] for row in np.asarray(level.cells).tolist()]
     carried = int(level.carrying)
     edges = [
@@ -121,7 +125,11 @@ def twin_verdict(level: Level, task: Task) -> bool:
     ]
     accepting = set(np.flatnonzero(np.asarray(task.flat.outcomes) == ACCEPTED).tolist())
     hands = None if carried == grid.NOTHING else grid.cell_name(carried)
-    return twin.solvable(cells, tuple(np.asarray(level.position).tolist()), hands, edges, accepting)
+    return cells, tuple(np.asarray(level.position).tolist()), hands, edges, accepting
+
+
+def twin_verdict(level: Level, task: Task) -> bool:
+    return twin.solvable(*plain(level, task))
 
 
 def test_the_check_agrees_with_its_twin() -> None:
@@ -271,3 +279,228 @@ def test_mazes_that_are_checked_together_have_the_verdicts_they_have_alone(monke
     np.testing.assert_array_equal(found, relaxed_many(problems))
     assert 0 < (np.asarray(problems.level.rooms) == 0).sum() < 32
     assert 0 < found.sum() < 48
+
+
+# How far acceptance is
+
+
+@functools.cache
+def look_ahead(free_form: bool):
+    """The outlook of a batch."""
+    return jax.jit(jax.vmap(functools.partial(outlook, locks=DOORS, free_form=free_form)))
+
+
+@functools.cache
+def sampled(walls: float) -> Level:
+    """Levels in which a door is locked and has its key, wherever there are doors: rooms or mazes."""
+    config = MinigridConfig(walls=walls, traps=1.0)
+    return jax.device_get(jax.jit(jax.vmap(level_sampler(config)))(jax.random.split(jax.random.key(3), 96)))
+
+
+LEVELS = {"varied": varied, "rooms": functools.partial(sampled, 0.0), "mazes": functools.partial(sampled, 1.0)}
+
+
+@functools.cache
+def posed(name: str) -> tuple[list[Level], list[Task], Problem]:
+    """Levels, one by one, with random tasks about what is in them; and all of it as a batch."""
+    levels = LEVELS[name]()
+    masks, rng = np.asarray(jax.jit(jax.vmap(possible))(levels)), np.random.default_rng(2)
+    tasks = [there_and_back(rng, mask) for mask in masks]
+    one_by_one = [jax.tree.map(lambda x, i=i: np.asarray(x)[i], levels) for i in range(len(tasks))]
+    return one_by_one, tasks, Problem.unchecked(level=levels, task=stack(tasks, TaskSize(1, 3, 2, 2)))
+
+
+def there_and_back(rng: np.random.Generator, mask: np.ndarray) -> Task:
+    """Two transitions to acceptance, the first of which may be undone."""
+    props = np.flatnonzero(mask) if mask.any() else np.arange(len(NAMES))
+    first, hidden, last, back = (rng.choice(props if rng.random() < 0.9 else len(NAMES), 4) + 1).tolist()
+    return flat_task([(0, 1, [first]), (0, 1, [hidden, -back]), (1, ACCEPT, [last]), (1, 0, [back])])
+
+
+def one_of(batch: Outlook, number: int) -> Outlook:
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[number], batch)
+
+
+def require_twin(found: Outlook, level: Level, task: Task) -> None:
+    """What is left and which keys fit are as in the twin, from every task state with every set of doors unlocked; locks
+    that are not there change nothing."""
+    places = [tuple(place) for place in found.places.tolist()]
+    exist = [place for place in places if place != (-1, -1)]
+    states = len(task.flat.outcomes)
+    expected = twin.steps_left(*plain(level, task), states)
+    assert len(expected) == states * 2 ** len(exist), "each locked door has its own place"
+    for u, situation in np.ndindex(states, found.left.shape[1]):
+        unlocked = frozenset(p for lock, p in enumerate(places) if situation >> lock & 1 and p in exist)
+        left, colours = expected[u, unlocked]
+        assert found.left[u, situation] == (NO_WAY if left is None else left)
+        assert found.fitting[u, situation] == sum(1 << grid.COLOURS.index(colour) for colour in colours)
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_what_is_left_is_what_a_search_finds(name: str) -> None:
+    levels, tasks, problems = posed(name)
+    found = look_ahead(True)(problems)
+    for number, (level, task) in enumerate(zip(levels, tasks, strict=True)):
+        require_twin(one_of(found, number), level, task)
+    solvable = np.asarray(found.left[:, 0, 0]) < NO_WAY
+    np.testing.assert_array_equal(solvable, program(True)(problems))
+    assert 0.1 < solvable.mean() < 0.95
+    if name != "varied":
+        assert (np.asarray(found.fitting[:, :, 0]) != 0).any(axis=1).mean() > 0.05, "doors must be unlocked"
+        assert np.asarray(found.left)[solvable, 0, 0].max() > 2
+
+
+@pytest.mark.parametrize("name", ["varied", "rooms"])
+def test_rooms_give_the_outlook_that_flooding_gives(name: str) -> None:
+    """They may number the doors in another way: the twin does not mind."""
+    levels, tasks, problems = posed(name)
+    found = look_ahead(False)(problems)
+    for number, (level, task) in enumerate(zip(levels, tasks, strict=True)):
+        if int(level.rooms) > 0:
+            require_twin(one_of(found, number), level, task)
+    rooms = np.asarray(problems.level.rooms)
+    passed = np.asarray(program(False)(problems))
+    np.testing.assert_array_equal((np.asarray(found.left)[:, 0, 0] < NO_WAY)[rooms > 0], passed[rooms > 0])
+    assert {1, 2, 4, 6} <= set(rooms.tolist())
+
+
+@pytest.mark.parametrize(
+    "sampler", ["sequential", *(pytest.param(name, marks=pytest.mark.slow) for name in ("dag", "cyclic"))]
+)
+def test_there_is_something_left_exactly_where_the_check_passes(sampler: str) -> None:
+    config = Config(domain=MinigridConfig(walls=0.3, traps=0.5), tasks=TaskConfig(sampler=sampler))
+    problems = parts(config).sample(jax.random.key(5), 128)
+    guide = Relaxed(DOORS, True)
+    found = jax.jit(jax.vmap(guide.outlook))(problems)
+    np.testing.assert_array_equal(found.left[:, 0, 0] < NO_WAY, jax.jit(guide)(problems))
+
+
+WORLD = World(Minigrid(MinigridConfig()), RewardMachines(), 512)
+SMALL = TaskSize(1, 4, 2, 3)
+
+
+@jax.jit
+def followed(problem: Problem, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Progress at the start and after each action, and where the task stands then. Padding (-1) changes nothing."""
+    known = outlook(problem, locks=2, free_form=True)
+
+    def step(state, action):
+        after, _ = WORLD.step(problem, state, action)
+        return after, (progress(known, after.task, after.domain), after.task)
+
+    start = WORLD.reset(problem)
+    _, (values, nodes) = jax.lax.scan(step, start, actions)
+    return jnp.append(progress(known, start.task, start.domain), values), jnp.append(start.task, nodes)
+
+
+def course(drawing: str, task: Task, actions: str) -> list[tuple[int, float]]:
+    """The task state and the progress, at the start and whenever one of them changes."""
+    level = pad_level(parse_level(drawing), 3, 12)
+    numbers = [grid.ACTIONS.index(action) for action in actions.split()]
+    padded = jnp.asarray(numbers + [-1] * (24 - len(numbers)), jnp.int32)
+    values, nodes = jax.device_get(followed(Problem(level=level, task=pack(task, SMALL)), padded))
+    moments = list(zip(nodes.tolist(), values.tolist(), strict=True))
+    return [moments[0], *(now for before, now in itertools.pairwise(moments) if now != before)]
+
+
+KEYS = """
+    ########################
+    ##ka>.kgxgor..........##
+    ########################
+"""
+"""A green door, its key and a key that fits nothing; a ball behind the door."""
+AROUND = "left left"
+IN_AND_OUT = "toggle toggle toggle"
+"""A door that is unlocked, closed and opened again."""
+
+
+def test_progress_rises_with_each_transition_and_each_door() -> None:
+    """Two steps: the door, and the ball behind it. Having the key is half a step; closing the door changes nothing."""
+    plan = f"pick_up forward {IN_AND_OUT} forward"
+    assert course(KEYS, sequence("front_ball"), plan) == [(0, 0.0), (0, 0.25), (0, 0.5), (1, 1.0)]
+
+
+def test_progress_is_the_same_for_what_is_done_and_what_is_left() -> None:
+    """Four steps: the gray key, the green one, the door and the ball. The first label of a level is no step to it."""
+    task = sequence("front_key_gray", "carrying_key_green", "front_ball")
+    plan = f"{AROUND} {AROUND} pick_up forward {IN_AND_OUT} forward"
+    assert course(KEYS, task, plan) == [(0, 0.0), (1, 0.25), (2, 0.625), (2, 0.75), (3, 1.0)]
+
+
+def test_a_key_that_is_put_down_again_is_no_progress() -> None:
+    plan = "pick_up put_down pick_up forward toggle"
+    expected = [(0, 0.0), (0, 0.25), (0, 0.0), (0, 0.25), (0, 0.5)]
+    assert course(KEYS, sequence("front_ball"), plan) == expected
+
+
+def test_once_the_door_is_unlocked_its_key_counts_no_more() -> None:
+    plan = f"pick_up forward toggle {AROUND} put_down"
+    assert course(KEYS, sequence("front_ball"), plan) == [(0, 0.0), (0, 0.25), (0, 0.5)]
+
+
+def test_a_key_counts_only_for_a_door_on_the_way() -> None:
+    assert course(KEYS, sequence("front_ball"), f"{AROUND} pick_up put_down pick_up") == [(0, 0.0)]
+    assert course(KEYS, sequence("front_key_gray"), "pick_up put_down") == [(0, 0.0)], "no door has to be unlocked"
+    two = """
+        ########################
+        ##..xrkb>.kgxgor......##
+        ########################
+        """
+    red = two.replace("kb", "kr")
+    plan = f"{AROUND} pick_up put_down {AROUND} pick_up"
+    for level, task in ((two, "front_ball"), (red, "front_ball")):
+        assert course(level, sequence(task), plan) == [(0, 0.0), (0, 0.25)], "the green door is on the way"
+    assert course(red, sequence("front_door_red_open"), plan) == [(0, 0.0), (0, 0.25), (0, 0.0)]
+
+
+def test_other_things_in_hand_are_no_keys() -> None:
+    """A green ball is not the key of a green door, though it has its colour."""
+    level = KEYS.replace("ka", "og")
+    assert course(level, sequence("front_ball_red"), f"{AROUND} pick_up") == [(0, 0.0)]
+
+
+def test_with_no_way_left_progress_is_lost() -> None:
+    """A trap: the door is wanted locked, and the other way round is the only one."""
+    wanted = sequence("front_key_gray", "front_door_green_locked")
+    plan = "pick_up forward toggle"
+    assert course(KEYS, wanted, plan) == [(0, 0.0), (0, -1.0)]
+    late = f"{AROUND} {AROUND} {plan}"
+    assert course(KEYS, wanted, late) == [(0, 0.0), (1, 0.5), (2, 1.0)], "it was in front before it was unlocked"
+    inside = sequence("front_ball", "front_door_green_locked")
+    assert course(KEYS, inside, plan) == [(0, 0.0)], "the check has seen no way from the start: nothing can be lost"
+
+
+def test_a_dead_end_of_the_task_is_no_way_either() -> None:
+    edges = [(0, 1, literals("carrying_key")), (0, ACCEPT, literals("front_ball")), (1, 2, literals("front_square"))]
+    edges += [(2, ACCEPT, literals("front_ball"))]
+    assert course(KEYS, flat_task(edges), "pick_up forward toggle") == [(0, 0.0), (1, -1.0)]
+
+
+def test_farther_off_is_below_nothing() -> None:
+    """One transition is left at first; a wrong one leads to where three are."""
+    edges = [(0, ACCEPT, literals("front_key_gray")), (0, 1, literals("carrying_key_green"))]
+    edges += [(1, 2, literals("-carrying_key_green")), (2, ACCEPT, literals("front_key_gray"))]
+    found = course(KEYS, flat_task(edges), f"pick_up put_down {AROUND}")
+    assert found == [(0, 0.0), (1, -1.0), (2, 0.0), (3, 1.0)], "-1 is the least"
+
+
+def test_two_doors_have_two_keys() -> None:
+    level = """
+        ########################
+        ##....>.kgxgkrxror....##
+        ########################
+        """
+    plan = "pick_up forward toggle left left put_down right right forward pick_up forward toggle forward"
+    expected = [0.0, 1 / 6, 2 / 6, 3 / 6, 4 / 6, 1.0]
+    assert [value for _, value in course(level, sequence("front_ball"), plan)] == pytest.approx(expected)
+
+
+def test_keys_of_two_doors_of_one_colour_are_told_by_colour() -> None:
+    level = """
+        ########################
+        ##....>.kgxg..xgor....##
+        ########################
+        """
+    plan = "pick_up forward toggle forward forward toggle forward"
+    found = [value for _, value in course(level, sequence("front_ball"), plan)]
+    assert found == pytest.approx([0.0, 1 / 6, 3 / 6, 4 / 6, 1.0]), "the key in hand fits the next door as well"

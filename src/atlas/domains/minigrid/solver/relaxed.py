@@ -161,12 +161,26 @@ class Relaxed:
     free_form: bool
 
     def outlook(self, problem: Problem) -> Outlook:
-        """How far acceptance is in one problem, from everywhere."""
-        if not self.free_form:
-            return outlook(problem, self.locks)
-        ways = [partial(outlook, locks=self.locks, free_form=free) for free in (True, False)]
-        found: Outlook = jax.lax.cond(problem.level.rooms == 0, *ways, problem)
-        return found
+        """How far acceptance is in one problem, from everywhere. There is no outlook, so that progress is 0 throughout,
+        where it would not be understood: of tasks that call others, and of free-form levels that nobody expects."""
+        if problem.task.root is not None:
+            return Outlook(
+                left=jnp.full((1, 1), NO_WAY, jnp.uint8),
+                fitting=jnp.zeros((1, 1), jnp.uint8),
+                places=jnp.zeros((0, 2), jnp.int8),
+            )
+        free, by_layout = (partial(outlook, locks=self.locks, free_form=free) for free in (True, False))
+        if not all(side > PITCH and side % PITCH == 1 for side in problem.level.cells.shape):
+            return free(problem)  # an array that has not the size of rooms
+        is_free = problem.level.rooms == 0
+        if self.free_form:
+            either: Outlook = jax.lax.cond(is_free, free, by_layout, problem)
+            return either
+        found = by_layout(problem)
+        return found.replace(
+            left=jnp.where(is_free, jnp.uint8(NO_WAY), found.left),
+            fitting=jnp.where(is_free, jnp.uint8(0), found.fitting),
+        )
 
     def progress(self, outlook: Outlook, node: Int[Array, ""], state: State) -> Float32[Array, ""]:
         """How near acceptance is, from 0 at the start to 1: a potential."""

@@ -1,0 +1,153 @@
+"""The map of what was seen, against its twin, and that it holds nothing else."""
+
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from atlas.domains.minigrid import dynamics, explored
+from atlas.domains.minigrid.alphabet import IDS, VOCABULARY
+from atlas.domains.minigrid.grid import (
+    ACTIONS,
+    CELL_NAMES,
+    FLOOR_CELL,
+    KEY,
+    NOTHING,
+    RED,
+    ROOM_GRID,
+    Level,
+    State,
+    cell,
+)
+from atlas.domains.minigrid.sample import level_sampler
+from atlas.domains.minigrid.settings import MinigridConfig
+from twins import maps
+from twins.random_states import random_levels
+
+SIDE = 19
+"""Of the grids: nine rooms fit."""
+DRAWN, FREE, STEPS, ASKED = 12, 6, 20, 3
+WALKS = DRAWN + FREE
+CODES = np.array(sorted(CELL_NAMES), np.uint8)
+OFTEN = np.array([0.5, 0.12, 0.12, 0.08, 0.08, 0.1])
+"""How often each action is taken: mostly the agent walks on."""
+
+views = jax.jit(jax.vmap(explored.view))
+
+
+@cache
+def walks() -> tuple[State, Any, np.ndarray, np.ndarray]:
+    """Random walks in levels of one to nine rooms and in crowded ones without any: states, what was seen, what was
+    wanted and what was shown; `[walks, moments]`."""
+    draw = jax.jit(jax.vmap(level_sampler(MinigridConfig(rooms=tuple(ROOM_GRID)))))
+    drawn, free = draw(jax.random.split(jax.random.key(0), DRAWN)), random_levels(3, FREE, (SIDE, SIDE))
+    levels = jax.tree.map(lambda *parts: jnp.concatenate(parts), drawn, free)
+    random = np.random.default_rng(0)
+    actions = random.choice(len(ACTIONS), (WALKS, STEPS), p=OFTEN)
+    wanted = random.integers(-1, len(VOCABULARY.names), (WALKS, STEPS + 1, ASKED))
+    wanted[random.random(wanted.shape) < 0.3] = -1
+
+    def walk(level: Level, actions: jax.Array, wanted: jax.Array) -> Any:
+        def act(now: Any, given: Any) -> Any:
+            state = dynamics.step(now[0], given[0])
+            seen = explored.remember(now[1], state)
+            return (state, seen), (state, seen, explored.view(state, seen, given[1]))
+
+        state = dynamics.reset(level)
+        start = state, explored.remember(None, state)
+        _, later = jax.lax.scan(act, start, (actions, wanted[1:]))
+        first = (*start, explored.view(*start, wanted[0]))
+        return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, later)
+
+    states, seen, shown = jax.device_get(jax.jit(jax.vmap(walk))(levels, jnp.asarray(actions), jnp.asarray(wanted)))
+    return states, seen, wanted, shown
+
+
+def decoded(shown: np.ndarray) -> list[tuple[bool, str]]:
+    """Whether each cell is marked, and its name."""
+    codes = shown.reshape(-1).tolist()
+    names = CELL_NAMES | {explored.UNSEEN: "unseen"}
+    return [(code >= explored.MARK, names[code % explored.MARK]) for code in codes]
+
+
+def test_the_map_is_the_twins() -> None:
+    states, _, wanted, shown = walks()
+    grids = states.cells[:, :, 4:-4, 4:-4]
+    told = set()
+    for walk in range(WALKS):
+        memory: dict[tuple[int, int], str] = {}
+        for t in range(STEPS + 1):
+            grid = [[CELL_NAMES[code] for code in row] for row in grids[walk, t].tolist()]
+            where = states.position[walk, t].tolist(), int(states.direction[walk, t])
+            memory = maps.remember(memory, grid, *where)
+            asked = tuple(VOCABULARY.names[prop] for prop in wanted[walk, t].tolist() if prop >= 0)
+            carrying = CELL_NAMES[int(states.carrying[walk, t])]
+            expected = maps.picture(memory, grid, *where, carrying, asked)
+            assert decoded(shown[walk, t]) == expected, (walk, t)
+            told |= {(where[1], marked, place < 25) for place, (marked, _) in enumerate(expected)}
+    assert len(told) == 4 * 2 * 2, "marked or not, in the view and on the map, in all four directions"
+    moved = (states.position[:, 1:] != states.position[:, :-1]).any(-1).sum(1)
+    assert set(states.rooms[:, 0].tolist()) == {0, *ROOM_GRID}
+    assert moved.max() >= 8
+
+
+def test_what_was_seen_grows_and_is_what_was_in_view() -> None:
+    states, seen, _, _ = walks()
+    assert (seen[:, 0].sum((1, 2)) == 25).all()
+    assert (seen[:, 1:] >= seen[:, :-1]).all()
+    for t in range(STEPS + 1):
+        for walk in range(WALKS):
+            now = maps.in_sight(states.position[walk, t].tolist(), int(states.direction[walk, t]))
+            new = seen[walk, t] & ~seen[walk, t - 1] if t else seen[walk, t]
+            assert {(row - 4, column - 4) for row, column in np.argwhere(new).tolist()} <= now
+            assert all(seen[walk, t, row + 4, column + 4] for row, column in now)
+
+
+def with_cells(states: State, cells: np.ndarray) -> State:
+    return State.unchecked(**vars(states) | {"cells": cells})
+
+
+def test_what_was_never_seen_does_not_matter() -> None:
+    """Walls, objects and floor at random wherever nobody has looked."""
+    states, seen, wanted, shown = walks()
+    random = np.random.default_rng(1)
+    for t in (0, STEPS // 2, STEPS):
+        now: State = jax.tree.map(lambda leaf, t=t: leaf[:, t], states)
+        other = random.choice(CODES, now.cells.shape)
+        hidden = with_cells(now, np.where(seen[:, t], now.cells, other))
+        assert (hidden.cells != now.cells).any((1, 2)).all()
+        np.testing.assert_array_equal(views(hidden, seen[:, t], wanted[:, t]), shown[:, t])
+        changed = with_cells(now, np.where(seen[:, t], other, now.cells))
+        assert (np.asarray(views(changed, seen[:, t], wanted[:, t])) != shown[:, t]).any((1, 2)).all()
+
+
+def test_the_map_reaches_from_corner_to_corner_of_nine_rooms() -> None:
+    """One key, in a corner or near the middle; the agent in any of the corners, looking anywhere."""
+    corners = [(row, column) for row in (0, SIDE - 1) for column in (0, SIDE - 1)]
+    for key_place in [*corners, (8, 11)]:
+        agents = [(corner, facing) for corner in corners if corner != key_place for facing in range(4)]
+        agents = [agents[number % len(agents)] for number in range(WALKS)]
+        cells = np.full((WALKS, SIDE, SIDE), FLOOR_CELL, np.uint8)
+        cells[:, *key_place] = cell(KEY, RED)
+        levels = Level.unchecked(
+            cells=cells,
+            position=np.array([place for place, _ in agents], np.int8),
+            direction=np.array([facing for _, facing in agents], np.int8),
+            carrying=np.full(WALKS, NOTHING, np.uint8),
+            rooms=np.zeros(WALKS, np.int8),
+        )
+        states = jax.vmap(dynamics.reset)(levels)
+        wanted = np.full((WALKS, ASKED), -1)
+        for prop in (-1, IDS["front_key"]):
+            wanted[:, 1] = prop
+            shown = views(states, np.ones(states.cells.shape, bool), wanted)
+            mark = explored.MARK if prop >= 0 else 0
+            assert ((shown[:, 25:] == cell(KEY, RED) + mark).sum((1, 2)) == 1).all()
+
+
+def test_every_proposition_marks_what_it_is_about() -> None:
+    for name, words in zip(VOCABULARY.names, explored.ASKED.tolist(), strict=True):
+        found = {CELL_NAMES[code] for code in CODES.tolist() if words[code // 32] >> (code % 32) & 1}
+        assert found == {one for one in CELL_NAMES.values() if maps.asked(one, maps.things_of(name))}, name

@@ -1,0 +1,78 @@
+"""The map of what was seen, in plain Python: slow, obvious, and sharing nothing with atlas.
+
+It remembers cells as they looked when they were last seen. Cells, positions and directions are as in `twins.labels`;
+`unseen` is a name, too.
+"""
+
+from functools import cache
+
+from twins import labels
+
+HEADINGS = [(-1, 0), (0, 1), (1, 0), (0, -1)]
+FAR_TO_FAR = [range(7, 19), range(4, 7), range(1, 4), range(1), range(-3, 0), range(-6, -3), range(-18, -6)]
+"""How far ahead the rows of blocks are; the columns are as far to the left."""
+ORDER = ["outside", "floor", "wall", "unseen", "ball", "square", "key", "closed", "locked", "open"]
+"""What counts more comes later."""
+
+
+def in_sight(position, direction):
+    """The places that the agent sees, its own among them."""
+    return {place(position, direction, ahead, left) for ahead in range(5) for left in range(-2, 3)}
+
+
+def place(position, direction, ahead, left):
+    """Row and column of a cell so far ahead and to the left."""
+    forward, leftward = HEADINGS[direction], HEADINGS[direction - 1]
+    row, column = (ahead * forward[axis] + left * leftward[axis] for axis in (0, 1))
+    return position[0] + row, position[1] + column
+
+
+def remember(memory, grid, position, direction):
+    """What is known of each place, now that the agent is where it is."""
+    now = {}
+    for row, column in in_sight(position, direction):
+        inside = 0 <= row < len(grid) and 0 <= column < len(grid[0])
+        now[row, column] = grid[row][column] if inside else "outside"
+    return memory | now
+
+
+def picture(memory, grid, position, direction, carrying, wanted):
+    """The 25 cells of the view, then the 49 blocks of the map: (whether it is asked for, its name)."""
+    things = [thing for proposition in wanted for thing in things_of(proposition)]
+    shown = [cell for row in labels.view(grid, position, direction, carrying) for cell in row]
+    cells = [(asked(name, things), name) for name in shown]
+    for rows in FAR_TO_FAR:
+        for columns in FAR_TO_FAR:
+            places = (place(position, direction, ahead, left) for ahead in rows for left in columns)
+            names = {memory.get(there, "unseen") for there in places}
+            cells.append(max(((asked(name, things), name) for name in names), key=weight))
+    return cells
+
+
+def asked(name, things):
+    return any(thing in readings(name) for thing in things)
+
+
+readings = cache(labels.readings)
+
+
+def weight(cell):
+    is_asked, name = cell
+    words = name.split("_")
+    return is_asked, ORDER.index(words[-1] if words[0] == "door" else words[0]), labels.COLOURS.index(colour(words))
+
+
+def colour(words):
+    return words[1] if len(words) > 1 else None
+
+
+@cache
+def things_of(proposition):
+    """What a proposition is about, by its name: (type, colour, state of a door), None where it does not say."""
+    found = []
+    for word in proposition.split("_")[1:]:
+        if word in labels.TYPES:
+            found.append([word, None, None])
+        else:
+            found[-1][1 if word in labels.COLOURS else 2] = word
+    return [tuple(thing) for thing in found]
