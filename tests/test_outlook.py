@@ -105,9 +105,7 @@ def drawn(sampler: Any, n: int = 64) -> Problem:
 
 def padded(plans: list[Any]) -> np.ndarray:
     """Actions of one length, -1 behind them."""
-    return np.stack(
-        [np.pad(np.asarray(p[:STEPS], np.int32), (0, STEPS - len(p[:STEPS])), constant_values=-1) for p in plans]
-    )
+    return np.stack([np.resize([*plan, *[-1] * STEPS], STEPS) for plan in plans]).astype(np.int32)
 
 
 @pytest.mark.parametrize("sampler", ["sequential", "reach-avoid"])
@@ -213,39 +211,40 @@ def test_the_check_of_minigrid_is_a_guide() -> None:
     assert world.with_map(True).guide == world.guide
 
 
+ROOM = """
+    ##############
+    ##..........##
+    ##..>.sr....##
+    ##......or..##
+    ##..........##
+    ##..........##
+    ##############
+"""
+
+
 def test_an_environment_plays_levels_of_any_size() -> None:
-    env = make(rooms=(1,), tasks={"reward": "outlook"})
-    for other in (env, make(rooms=(2,), walls=0.5, tasks={"reward": "outlook"})):
-        _, state = other.reset(jax.random.key(0), BALL)
-        assert state.world.outlook.left[0].tolist() == [2, 1], "it is flooded"
-    room = """
-        ##############
-        ##..........##
-        ##..>.sr....##
-        ##.....or...##
-        ##..........##
-        ##..........##
-        ##############
-    """
-    inside = room.replace("....or...", "....##or.").replace("##..>.sr....##", "##..>.xg##..##")
-    for drawing, left in (
-        (room.replace("....or...", "......or.."), 1),
-        (inside.replace("....##or.", "......##or"), NO_WAY),
-    ):
-        _, state = env.reset(jax.random.key(0), problem((0, ACCEPT, ["front_ball"]), level=drawing))
-        assert (state.world.outlook.left[0] == left).all(), "not a room, and nobody expects any other"
+    """Small ones are flooded. Where only rooms are expected, free-form levels of the size of rooms have no outlook."""
+    rooms, any_form = (make(rooms=(2,), walls=walls, tasks={"reward": "outlook"}) for walls in (0.0, 0.5))
+    walled = ROOM.replace("......or", "....####")
+    expected = {KEYS: ([2, 1], [2, 1]), ROOM: ([1, 1], [1, 1]), walled: ([NO_WAY] * 2, [NO_WAY] * 2)}
+    expected[ROOM.replace("sr..", "##..")] = [NO_WAY] * 2, [1, 1]
+    for drawing, found in expected.items():
+        posed = problem((0, ACCEPT, ["front_ball"]), level=drawing)
+        outlooks = [env.world.reset(posed).outlook.left[0].tolist() for env in (rooms, any_form)]
+        assert outlooks == list(found)
 
 
 def test_tasks_that_call_others_keep_their_rewards() -> None:
-    ball, key = (IDS[f"front_{name}"] + 1 for name in ("ball", "key"))
-    callee = machine([(0, ACCEPT, [IDS["carrying_key"] + 1])])
-    nested = pack(hierarchy([machine([(0, 1, [key], 0.0, 1), (1, ACCEPT, [ball], 1.0)]), callee]))
+    ball, key = IDS["front_ball"] + 1, IDS["carrying_key"] + 1
+    nested = pack(
+        hierarchy([machine([(0, 1, [-ball], 0.0, 1), (1, ACCEPT, [ball], 1.0)]), machine([(0, ACCEPT, [key])])])
+    )
     posed = Problem(level=parse_level(KEYS), task=nested)
-    state, paid = WORLD.reset(posed), []
-    for action in PLAN:
-        state, told = WORLD.step(posed, state, jnp.int32(ACTIONS.index(action)))
+    state, paid = reset(posed), []
+    for action in (*PLAN, "toggle"):
+        state, told = act(posed, state, jnp.int32(ACTIONS.index(action)))
         paid.append((float(told.reward), bool(told.accepted)))
-    assert paid == [(0.0, False)] * 3 + [(1.0, True)]
+    assert paid == [(0.0, False)] * 3 + [(1.0, True), (0.0, False)]
 
 
 # Training

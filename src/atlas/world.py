@@ -103,9 +103,7 @@ class World:
             return self.domain.view(state.domain)
         literals, nodes = self.formalism.guards(task, state.task).astype(jnp.int32), self.formalism.nodes(state.task)
         wanted = literals > 0
-        if (
-            len(nodes) == 1
-        ):  # what leads back or into rejection is not wanted; in a hierarchy, all chains of calls lead on
+        if len(nodes) == 1:  # without calls: an edge may lead back, or into rejection
             graph, (node,) = self.formalism.graph(task), nodes
             target = graph.target[node]
             wanted &= ((target >= 0) & (target != node) & (graph.outcome[target] != REJECTED))[:, None]

@@ -169,6 +169,7 @@ class Relaxed:
                 fitting=jnp.zeros((1, 1), jnp.uint8),
                 places=jnp.zeros((0, 2), jnp.int8),
             )
+        problem = jax.tree.map(jnp.asarray, problem)  # a level from a file is on the host
         free, by_layout = (partial(outlook, locks=self.locks, free_form=free) for free in (True, False))
         if not all(side > PITCH and side % PITCH == 1 for side in problem.level.cells.shape):
             return free(problem)  # an array that has not the size of rooms
