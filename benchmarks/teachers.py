@@ -131,12 +131,14 @@ def work(run: Path) -> tuple[float, float, int]:
     return last["steps"] / 1e6, trained * config.run.rollout / 1e6, trained * ppo.epochs // ppo.minibatch_envs
 
 
-def panels(titles: list[str], what: str, out: Path, draw: Callable[[Any, int], None]) -> None:
-    """A figure of rates over the clock; `draw(panel, number)` fills each panel."""
+def panels(
+    titles: list[str], what: str, out: Path, draw: Callable[[Any, int], None], over: str = "minutes on one core"
+) -> None:
+    """A figure of rates over the clock, or over something else; `draw(panel, number)` fills each panel."""
     sides = plt.subplots(1, len(titles), figsize=(4.5 * len(titles), 3.8), sharey=True, layout="constrained")[1]
     for number, (side, title) in enumerate(zip(np.atleast_1d(sides), titles, strict=True)):
         draw(side, number)
-        side.set(title=title, xlabel="minutes on one core", ylim=(0, 100))
+        side.set(title=title, xlabel=over, ylim=(0, 100))
         side.grid(alpha=0.3)
     np.atleast_1d(sides)[0].set_ylabel(what)
     np.atleast_1d(sides)[-1].legend(frameon=False, fontsize=7)
