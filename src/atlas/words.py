@@ -33,6 +33,13 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def counted(count: int, things: str) -> str:
+    """`2 rooms`, `1 room`, and `no rooms` (of mazes, say), for a measure that is called by its plural."""
+    if count == 0:
+        return f"no {things}"
+    return f"{count} {things.removesuffix('s') if count == 1 else things}"
+
+
 def command(*arguments: object) -> str:
     """An `atlas` command that can be pasted where this one was given: `.venv/bin/atlas resume runs/quick`."""
     called = sys.argv[0]

@@ -10,6 +10,8 @@ from typing import Final
 
 import numpy as np
 
+from atlas.words import counted
+
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 1000
 """How often the data is resampled for an interval."""
@@ -51,7 +53,7 @@ class SolveRates:
 
     def labelled(self) -> dict[str, float]:
         """The parts in words: `{"1 room": 0.5, "2 rooms": 0.3}`."""
-        return {f"{value} {name.removesuffix('s') if value == 1 else name}": rate for name, value, rate in self._each()}
+        return {counted(value, name): rate for name, value, rate in self._each()}
 
     def _each(self) -> Iterator[tuple[str, int, float]]:
         return ((name, value, rate) for name, rates in self.by.items() for value, rate in rates.items())

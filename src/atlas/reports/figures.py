@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from atlas.evaluation.statistics import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Statistic, bootstrap
 from atlas.reports.reading import Group, Plain
 from atlas.runs.store import write_whole
-from atlas.words import short
+from atlas.words import counted, short
 
 # Numbers over the course of training: one curve for runs of the same settings, with a band over their seeds.
 
@@ -486,8 +486,7 @@ def _value(key: str) -> int:
 
 def _told(key: str) -> str:
     """`2 rooms` for `rooms_2`."""
-    name, value = key.rpartition("_")[0], _value(key)
-    return f"{value} {name.removesuffix('s') if value == 1 else name}"
+    return counted(_value(key), key.rpartition("_")[0])
 
 
 def over_time(groups: Sequence[Group]) -> Iterator[Chart]:

@@ -167,7 +167,7 @@ def add(
         track=track,
         preset=preset[0],
         changes=preset[1],
-        levels=f"{', '.join(map(str, values))} {stratum}",
+        levels=f"{', '.join(str(value or 'no') for value in sorted(values, key=lambda v: (not v, v)))} {stratum}",
         seed=config.run.seed,
         minutes=round(policy.seconds / 60, 2),
         machine=machine,
