@@ -134,7 +134,8 @@ def outlook(problem: Problem, locks: int, free_form: bool = False) -> Outlook:
 
 def progress(outlook: Outlook, node: Int[Array, ""], state: State) -> Float32[Array, ""]:
     """How near acceptance is: 0 at the start of an episode, growing to 1 with every transition and every door unlocked,
-    half as much for the key in hand that unlocks the next one; below 0 farther off, -1 where there is no way."""
+    half as much for the key in hand that unlocks the next one; below 0 farther off, and never below -1, which is also
+    what there is without any way. It starts above 0 where the first label or a key in hand has helped already."""
     places = outlook.places.astype(jnp.int32)
     now = state.cells[places[:, 0] + BORDER, places[:, 1] + BORDER]
     is_unlocked = (places[:, 0] >= 0) & (kind_of(now) != DOOR_LOCKED)
