@@ -4,6 +4,7 @@ Pictures that a command writes are made by the commands of tour.md itself. Those
 are photographs by a headless Chromium (the extra `dev`, and `apt-get install chromium`).
 """
 
+import os
 import re
 import shlex
 import shutil
@@ -17,7 +18,10 @@ from typing import Any
 
 HERE = Path(__file__).parent
 PICTURES = HERE / "pictures"
-ATLAS = (sys.executable, "-m", "atlas")
+BIN = Path(sys.executable).parent
+os.environ["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+ATLAS = ("atlas",)
+"""Found on the path, so that commands on pages are told as `atlas …`."""
 
 
 def commands() -> dict[str, list[str]]:
