@@ -37,8 +37,9 @@ _CELLS: Final = np.array(sorted(CELL_NAMES), np.uint8)
 
 def _asked_cells() -> np.ndarray:
     """`uint32[889, 3]`: the cells that each proposition is about, as bits."""
-    words = np.zeros((*things_of(_CELLS).shape[:1], cell(len(KINDS), 0) // WORD + 1), np.uint32)
-    for about, word in zip(things_of(_CELLS), words, strict=True):
+    things = things_of(_CELLS)
+    words = np.zeros((len(things), cell(len(KINDS), 0) // WORD + 1), np.uint32)
+    for about, word in zip(things, words, strict=True):
         for code in _CELLS[about].tolist():  # Python's numbers: a shifted byte would lose its bit
             word[code // WORD] |= np.uint32(1 << code % WORD)
     return words
