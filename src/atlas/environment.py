@@ -330,6 +330,6 @@ def _config(domain: str | None, base: str | Config | None, changes: dict[str, An
 
     sections = {name: {k: plain(v) for k, v in value.items()} for name, value in changes.items() if name in SECTIONS}
     own = {name: plain(value) for name, value in changes.items() if name not in SECTIONS}
-    if config.tasks.reward == "outlook":  # needs flat tasks, and others bring tasks of any kind
+    if config.tasks.reward == "outlook":  # it tells nothing of hierarchies, and others bring tasks of any kind
         sections["tasks"] = {"reward": "shaped"} | sections.get("tasks", {})
     return changed(config, {"domain": own, **sections})
