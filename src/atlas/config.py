@@ -24,7 +24,11 @@ BOOKKEEPING: Final = (
 """Settings that do not tell two experiments apart."""
 LEAST_SHARE: Final = 8
 """Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
-TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag"]
+TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag", "mixed"]
+SEQUENCES = ("sequential", "reach-avoid", "parity")
+"""Samplers of tasks that are a row of steps."""
+MIXABLE = (*SEQUENCES, "dag", "cyclic", "authors-dag")
+"""Samplers of flat tasks, which a mixture may be made of."""
 Reward = Literal["sparse", "stepwise", "shaped", "outlook"]
 
 
@@ -35,7 +39,10 @@ class TaskConfig(Settings):
     section: ClassVar[str] = "tasks"
     sampler: TaskSampler = "sequential"
     """How tasks are drawn: `sequential`; `reach-avoid`, sequences whose steps forbid something until they are done;
-    `parity`, sequences whose steps are undone by something; the others come from random walks (paper, Appendix A.2)."""
+    `parity`, sequences whose steps are undone by something; `mixed`, one of those in `mix` for each task; the others
+    come from random walks (paper, Appendix A.2)."""
+    mix: tuple[str, ...] = ("sequential", "reach-avoid", "dag")
+    """What a `mixed` sampler draws with, each as often as it is named."""
     min_length: int = setting(1, at_least=1)
     """Fewest transitions of a sequential task, or steps of a `reach-avoid` or `parity` task."""
     max_length: int = setting(5, at_least=1, at_most=62)
@@ -83,6 +90,9 @@ class TaskConfig(Settings):
         require(self.min_length <= self.max_length, self.key("min_length"), self.min_length, limit)
         limit = f"at most tasks.max_avoid = {self.max_avoid} is needed"
         require(self.min_avoid <= self.max_avoid, self.key("min_avoid"), self.min_avoid, limit)
+        require(len(self.mix) > 0, self.key("mix"), self.mix, f"one or more of {', '.join(MIXABLE)} are needed")
+        for one in self.mix:
+            require(one in MIXABLE, self.key("mix"), one, f"one of {', '.join(MIXABLE)} is needed")
         for one in self.prior:
             pattern, _, number = one.rpartition("=")
             with suppress(ValueError):
@@ -97,9 +107,10 @@ class TaskConfig(Settings):
     @property
     def lengths(self) -> range:
         """How many labels the shortest way to acceptance may have."""
-        if self.sampler in ("sequential", "reach-avoid", "parity"):
-            return range(self.min_length, self.max_length + 1)
-        return range(1, self.states)
+        kinds = self.mix if self.sampler == "mixed" else (self.sampler,)
+        walked, rows = not set(kinds) <= set(SEQUENCES), not set(kinds).isdisjoint(SEQUENCES)
+        most = max(self.max_length * rows, (self.states - 1) * walked)
+        return range(1 if walked else self.min_length, most + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -632,6 +632,36 @@ def _hierarchical(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn,
     return lambda key, mask: sample_hierarchy(key, mask, how), how.size
 
 
+def _enlarged(task: PackedTask, size: TaskSize) -> PackedTask:
+    """A flat task with room for as many states, edges and literals."""
+    room = (size.machines, size.states, size.edges, size.literals)
+
+    def grown(table: Array, fill: int) -> Array:
+        spare = [(0, most - now) for most, now in zip(room, table.shape, strict=False)]
+        return jnp.pad(table, spare, constant_values=fill)
+
+    return PackedTask(
+        target=grown(task.target, UNUSED),
+        guard=grown(task.guard, 0),
+        reward=grown(task.reward, 0),
+        outcome=grown(task.outcome, RUNNING),
+    )
+
+
+def _mixed(config: TaskConfig, vocabulary: Vocabulary) -> tuple[SampleFn, TaskSize]:
+    drawn = {name: SAMPLERS[name](config, vocabulary) for name in config.mix}
+    size = TaskSize(*(max(sizes) for sizes in zip(*(size for _, size in drawn.values()), strict=True)))
+    number = jnp.array([list(drawn).index(name) for name in config.mix])
+
+    def sample(key: Key[Array, ""], mask: Bool[Array, "props"]) -> PackedTask:
+        choice, key = jax.random.split(key)
+        tasks = [_enlarged(draw(key, mask), size) for draw, _ in drawn.values()]
+        which = number[jax.random.randint(choice, (), 0, len(number))]
+        return jax.tree.map(lambda *tables: jnp.stack(tables)[which], *tasks)
+
+    return sample, size
+
+
 SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]]] = {
     "sequential": _sequential,
     "reach-avoid": _hindered(back=False),
@@ -640,6 +670,7 @@ SAMPLERS: dict[str, Callable[[TaskConfig, Vocabulary], tuple[SampleFn, TaskSize]
     "cyclic": _walked("cyclic"),
     "authors-dag": _walked("authors-dag"),
     "hierarchical": _hierarchical,
+    "mixed": _mixed,
 }
 """Name -> what makes, from settings and a vocabulary, the sampler and the sizes of its tasks."""
 

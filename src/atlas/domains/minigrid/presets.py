@@ -259,11 +259,12 @@ def varied(config: Config) -> Config:
 
 
 def night() -> Config:
-    """As `laptop`, with a wider memory, for eight hours."""
+    """As `laptop`, with bans and branches among the tasks and a wider memory, for eight hours."""
     config = varied(coached(laptop("dr")))
     network = replace(config.student.network, recurrent=256)
     return replace(
         config,
+        tasks=replace(config.tasks, sampler="mixed", mix=("sequential", "sequential", "reach-avoid", "dag")),
         student=replace(config.student, network=network),
         run=replace(config.run, time_limit=480.0, total_steps=10_000_000_000),
     )
@@ -278,7 +279,7 @@ def _small() -> Iterator[tuple[str, Preset]]:
         "laptop",
         Preset(varied(coached(laptop("dr"))), "up to six rooms, mazes and traps, an hour on two cores (coached)"),
     )
-    yield "night", Preset(night(), "as laptop with a wider memory, eight hours on two cores (coached)")
+    yield "night", Preset(night(), "as laptop with tasks that forbid and branch, eight hours on two cores (coached)")
     for name in SMALL_TEACHERS:
         words = PAPER_TEACHERS[name][2]
         yield f"quick-{name}", Preset(quick(name), f"{words} on one and two rooms, blind as in the paper")
