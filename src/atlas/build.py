@@ -1,7 +1,6 @@
 """Wires a config into a `Trainer`: asks the tables of domains, samplers, scores and teachers."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +38,7 @@ from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Play, Trainer, annealing
+from atlas.training import Play, Trainer, annealing, compiler_options
 from atlas.types import Echoes, Guide, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
@@ -172,6 +171,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         average=settings.average,
         anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
         by_clock=settings.anneal and config.run.time_limit is not None,
+        is_brief=config.run.total_steps <= BRIEF,
     )
 
 
@@ -212,14 +212,13 @@ def _require_prover(config: Config) -> None:
         raise AtlasError("teacher.score = oracle needs one host: plans are looked for beside it")
 
 
-LEVEL = "xla_backend_optimization_level"
+BRIEF = 100_000
+"""Env steps of a run that is over in seconds."""
 
 
 def jit_for_few_calls(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`jax.jit` for what is called a few times: the compiler leaves out passes that take long. Level 1 gave the same
-    bits as the default on all programs that were compared, level 0 did not."""
-    chosen = LEVEL in os.environ.get("XLA_FLAGS", "")
-    return jax.jit(function, compiler_options=None if chosen else {LEVEL: 1})
+    """`jax.jit` for what is called a few times."""
+    return jax.jit(function, compiler_options=compiler_options(few_calls=True))
 
 
 AT_ONCE = 256
