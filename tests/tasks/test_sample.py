@@ -15,9 +15,10 @@ from atlas.domains.minigrid.alphabet import VOCABULARY
 from atlas.settings import ConfigError
 from atlas.tasks import sample
 from atlas.tasks.machine import UNUSED
-from atlas.tasks.packed import count_states
+from atlas.tasks.packed import count_states, unpack
 from atlas.tasks.sample import SAMPLERS
-from twins.drawn import drawn, paths
+from atlas.vocabulary import REJECTED
+from twins.drawn import BATCH, drawn, mask_of, paths, sampler, single
 
 MANY = 8192
 
@@ -210,3 +211,39 @@ def test_called_machines_start_with_one_plain_edge():
 def test_deep_hierarchies_are_refused_where_a_node_would_not_fit_a_byte():
     with pytest.raises(ConfigError, match="machines x states = 192 is not allowed: at most 127"):
         SAMPLERS["hierarchical"](TaskConfig(sampler="hierarchical", machines=8, states=24), VOCABULARY)
+
+
+def test_a_mixture_draws_what_its_members_draw_each_as_often_as_it_is_named():
+    task = drawn("mixed")
+    has_choice = ((task.target != UNUSED).sum(axis=3) > 1).any(axis=(1, 2))
+    forbids = (task.outcome == REJECTED).any(axis=(1, 2))
+    keys = jax.vmap(lambda key: jax.random.split(key)[1])(jax.random.split(jax.random.key(0), BATCH))
+    members = {name: sampler(name)[0](keys, mask_of("all")) for name in ("sequential", "reach-avoid", "dag")}
+    assert forbids.mean() == pytest.approx(1 / 3, abs=0.03)
+    for i in range(200):
+        own = unpack(single(task, i))
+        kinds = [name for name, batch in members.items() if own == unpack(single(batch, i))]
+        assert kinds, "a mixture draws nothing of its own"
+        assert ("reach-avoid" in kinds) == bool(forbids[i])
+        assert has_choice[i] <= ("sequential" not in kinds)
+
+
+@pytest.mark.parametrize(
+    ("mix", "words"),
+    [
+        ((), "tasks.mix = .* is not allowed: one or more of sequential, .* are needed"),
+        (("dag", "hierarchical"), "tasks.mix = hierarchical is not allowed: one of sequential, .* is needed"),
+        (("mixed",), "tasks.mix = mixed is not allowed"),
+    ],
+)
+def test_what_cannot_be_mixed_is_a_sentence(mix, words):
+    with pytest.raises(ConfigError, match=words):
+        TaskConfig(sampler="mixed", mix=mix)
+
+
+@pytest.mark.parametrize(
+    ("mix", "lengths"), [(("sequential",), range(2, 4)), (("reach-avoid", "dag"), range(1, 6)), (("dag",), range(1, 6))]
+)
+def test_a_mixture_is_as_long_as_its_members(mix, lengths):
+    config = TaskConfig(sampler="mixed", mix=mix, min_length=2, max_length=3)
+    assert config.lengths == lengths
