@@ -258,15 +258,17 @@ class EchoConfig(TeacherConfig):
 
     name: Literal["echo"] = "echo"
     """Which teacher."""
-    replay_prob: float = setting(0.5, at_least=0.0, at_most=1.0)
-    """The share of batches that are such problems; the others are new."""
+    replay_prob: float = setting(0.8, at_least=0.0, at_most=1.0)
+    """The share of batches that are such problems, and trained on; the others are new, and only listened to."""
     forget: float = setting(0.99, above=0.0, at_most=1.0)
     """How much of the counts that say what is rare is kept from one iteration to the next."""
     buffer: BufferConfig = field(default_factory=lambda: BufferConfig(capacity=4_000, min_fill=0.1))
     """The problems that it has heard."""
 
     def plan(self, num_envs: int, minimal: bool = False) -> Plan:
-        return Plan(title="Echo", num_train=num_envs, score="constant", buffer=self.buffer, echo=True)
+        return Plan(
+            title="Echo", num_train=num_envs, num_eval=num_envs, score="constant", buffer=self.buffer, echo=True
+        )
 
 
 class Row(NamedTuple):

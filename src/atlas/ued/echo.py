@@ -38,7 +38,7 @@ def rarity(heard: Float32[Array, "props"], asked: Int32[Array, "*n literals"]) -
 
 @dataclass(frozen=True)
 class Echo:
-    """Replays what it heard, in turn with new problems; listens to both."""
+    """Trains on what it heard, in turn with new problems that are only played; listens to both."""
 
     config: EchoConfig
     supply: Supply
@@ -53,21 +53,15 @@ class Echo:
         return EchoState(**vars(plr.start(self.config, self.supply)), heard=jnp.zeros(self.supply.props))
 
     def decide(self, key: Key[Array, ""], state: EchoState) -> Bool[Array, ""]:
-        return jnp.array(True)
+        return plr.wants_replay(key, state.buffer, self.config)
 
     def propose(self, key: Key[Array, ""], state: EchoState, train: bool) -> tuple[EchoState, Proposal]:
         plan = self.supply.plan
-        key_kind, key_problems = jax.random.split(key)
-        replays = plr.wants_replay(key_kind, state.buffer, self.config)
-
-        def replay(key: Key[Array, ""]) -> Proposal:
-            return plr.replayed(key, state.buffer, plan.num_train, self.config.buffer)
-
-        def new(key: Key[Array, ""]) -> Proposal:
-            return sampled(key, self.supply, plan.num_train, state.next_number)
-
-        proposal = jax.lax.cond(replays, replay, new, key_problems)
-        return state.replace(next_number=numbers_after(state.next_number, plan.num_train)), proposal
+        if train:
+            return state, plr.replayed(key, state.buffer, plan.num_train, self.config.buffer)
+        count = plan.num_eval or plan.num_train
+        state, number = state.replace(next_number=numbers_after(state.next_number, count)), state.next_number
+        return state, sampled(key, self.supply, count, number)
 
     def observe(self, state: EchoState, proposal: Proposal, outcome: Outcome) -> EchoState:
         echo = outcome.echo
