@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from teachers import Arms, compare, exams, panels
 
-ROOMS: Final = ("--domain.walls", "0", "--domain.traps", "0")
+ROOMS: Final = ("--domain.walls", "0", "--domain.traps", "0", "--pairing.oversample", "4")
 TASK_ONLY: Final = ("--tasks.reward", "shaped")
 ARMS: Final[Arms] = {
     "wide": ("laptop", *ROOMS, *TASK_ONLY, "--student.network.no-map", "--student.network.recurrent", "256"),

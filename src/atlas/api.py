@@ -144,7 +144,8 @@ def sample(
     """Draw n problems, each at its natural size.
 
     `pairing`: `independent`, `level` (the task is made of what the level holds) or `task` (the level holds what the
-    task mentions). `tasks`: `sequential`, `reach-avoid`, `parity`, `dag`, `authors-dag`, `cyclic` or `hierarchical`.
+    task mentions). `tasks`: `sequential`, `reach-avoid`, `parity`, `dag`, `authors-dag`, `cyclic`, `hierarchical` or
+    `mixed`.
     `rooms`: any of 1, 2, 4, 6, 9; all of them if left out. `solvable`: keep only what the relaxed check passes.
     `domain`: `minigrid`, which has rooms, or `letterworld`.
     """

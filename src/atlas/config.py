@@ -13,8 +13,10 @@ from atlas.domains import default_settings
 from atlas.settings import SEEDS, DomainSettings, Settings, flat, require, setting, show, to_plain
 from atlas.ued import DRConfig, Plan, TeacherConfig
 
-STEP_BYTES, MAP_BYTES = 64, 48
-"""Of one step of one environment: the view, a few bytes, the numbers that learning needs; and of a map, about."""
+STEP_BYTES: Final = 64
+"""Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
+MAP_BYTES: Final = 48
+"""What a map adds to it, about."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
 BOOKKEEPING: Final = (
@@ -25,9 +27,9 @@ BOOKKEEPING: Final = (
 LEAST_SHARE: Final = 8
 """Environments of a minibatch for each of several devices of a CPU: with fewer, products become too small."""
 TaskSampler = Literal["sequential", "reach-avoid", "parity", "dag", "cyclic", "hierarchical", "authors-dag", "mixed"]
-SEQUENCES = ("sequential", "reach-avoid", "parity")
+SEQUENCES: Final = ("sequential", "reach-avoid", "parity")
 """Samplers of tasks that are a row of steps."""
-MIXABLE = (*SEQUENCES, "dag", "cyclic", "authors-dag")
+MIXABLE: Final = (*SEQUENCES, "dag", "cyclic", "authors-dag")
 """Samplers of flat tasks, which a mixture may be made of."""
 Reward = Literal["sparse", "stepwise", "shaped", "outlook"]
 
@@ -108,9 +110,8 @@ class TaskConfig(Settings):
     def lengths(self) -> range:
         """How many labels the shortest way to acceptance may have."""
         kinds = self.mix if self.sampler == "mixed" else (self.sampler,)
-        walked, rows = not set(kinds) <= set(SEQUENCES), not set(kinds).isdisjoint(SEQUENCES)
-        most = max(self.max_length * rows, (self.states - 1) * walked)
-        return range(1 if walked else self.min_length, most + 1)
+        each = [(self.min_length, self.max_length) if kind in SEQUENCES else (1, self.states - 1) for kind in kinds]
+        return range(min(least for least, _ in each), max(most for _, most in each) + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -173,7 +173,7 @@ class Player:
             hidden=self.student.initial_hidden(envs),
             previous=jnp.zeros(envs, jnp.uint8),
             start=jnp.ones(envs, bool),
-            cut=world,
+            cut=_bare(world),
             was_cut=jnp.zeros(envs, bool),
         )
 
@@ -240,11 +240,16 @@ class Player:
     def _partial(self, running: WorldState, cut: WorldState, was_cut: Bool[Array, ""]) -> Partial:
         """The unfinished episode if it has made a step, else the last truncated one. For one environment."""
         begun = running.time > 0
-        world = restart(begun, running, cut)
+        world = restart(begun, _bare(running), cut)
         return Partial(level=self.world.domain.as_level(world.domain), task_state=world.task, valid=begun | was_cut)
 
 
 Tree = TypeVar("Tree")
+
+
+def _bare(world: WorldState) -> WorldState:
+    """Without what only an episode that goes on needs."""
+    return world.replace(seen=None, outlook=None)
 
 
 def _take(pools: Tree, entry: Int32[Array, "envs"]) -> Tree:
@@ -258,7 +263,7 @@ def _autoreset(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
     entry = jnp.where(step.done, (ended.entry + 1) % pool, ended.entry)
     cut = jax.lax.cond(
         jnp.any(step.truncated),
-        lambda: jax.vmap(restart)(step.truncated, ended.world, ended.cut),
+        lambda: jax.vmap(restart)(step.truncated, _bare(ended.world), ended.cut),
         lambda: ended.cut,
     )
     return ended.replace(

@@ -57,7 +57,8 @@ class World:
     has_map: bool = False
     """Whether views come with a map of what was seen, which the domain makes."""
     guide: Guide | None = None
-    """Shapes rewards by how far acceptance is, with a discount: potential-based, so best policies stay best."""
+    """Shapes rewards by how far acceptance is, with a discount: potential-based, so best policies stay best
+    where the value of what was cut off is bootstrapped (`student.ppo.truncation`)."""
     gamma: float = 1.0
 
     def with_map(self, wanted: bool) -> "World":
@@ -70,15 +71,15 @@ class World:
     @property
     def view_shape(self) -> tuple[int, int]:
         """Rows and columns of what the student sees."""
-        return self._maps.map_shape if self.has_map else self.domain.view_shape
+        return self._map_maker.map_shape if self.has_map else self.domain.view_shape
 
     @property
     def view_fields(self) -> tuple[int, ...]:
         """How many values each field of a byte of it takes; the last field has the lowest bits."""
-        return self._maps.map_fields if self.has_map else self.domain.view_fields
+        return self._map_maker.map_fields if self.has_map else self.domain.view_fields
 
     @property
-    def _maps(self) -> MapMaker:
+    def _map_maker(self) -> MapMaker:
         assert isinstance(self.domain, MapMaker)
         return self.domain
 
@@ -95,7 +96,7 @@ class World:
         )
 
     def _seen(self, before: Any, domain: DomainState) -> Any:
-        return self._maps.remember(before, domain) if self.has_map else None
+        return self._map_maker.remember(before, domain) if self.has_map else None
 
     def view(self, task: Task, state: WorldState) -> UInt8[Array, "rows cols"]:
         """What the student sees, in bytes. On a map, what leads the task on from where it stands may be marked."""
@@ -107,7 +108,7 @@ class World:
             graph, (node,) = self.formalism.graph(task), nodes
             target = graph.target[node]
             wanted &= ((target >= 0) & (target != node) & (graph.outcome[target] != REJECTED))[:, None]
-        return self._maps.view_with_map(state.domain, state.seen, jnp.where(wanted, literals - 1, -1).reshape(-1))
+        return self._map_maker.view_with_map(state.domain, state.seen, jnp.where(wanted, literals - 1, -1).reshape(-1))
 
     def trivial(self, problem: Problem, start: WorldState) -> Bool[Array, ""]:
         """Whether the task is over after the first label. `start` is the result of `reset`."""
@@ -136,8 +137,8 @@ class World:
         return reached, result
 
     def _potential(self, task: Task, state: WorldState) -> Float32[Array, ""]:
-        """How near acceptance is; 0 once the task is over, so that the return of a finished episode stays what it is
-        without shaping."""
+        """How near acceptance is; 0 once the task is over, so that shaping takes only the potential of the start,
+        mostly 0, from the discounted return of a finished episode."""
         assert self.guide is not None
         near = self.guide.progress(state.outlook, self.formalism.nodes(state.task)[0], state.domain)
         return jnp.where(self.formalism.outcome(task, state.task) == RUNNING, near, 0.0)

@@ -96,7 +96,8 @@ class Policy:
         cells = self.student.cells
         if observation.view.shape[-2:] != (cells.rows, cells.cols):
             shape = " x ".join(map(str, observation.view.shape))
-            hint = ", or lacks its map of what was seen (`atlas.make(map=True)`)" if self.student.config.map else ""
+            own = self.student.config.map
+            hint = f", or {'lacks its' if own else 'has a'} map of what was seen (`atlas.make(map={own})`)"
             raise AtlasError(
                 f"{self.name} is a policy of the domain {self.config.domain.name} and sees {cells.rows} x {cells.cols} "
                 f"cells: a view of {shape} is of another domain{hint}"

@@ -56,12 +56,10 @@ class Echo:
         return plr.wants_replay(key, state.buffer, self.config)
 
     def propose(self, key: Key[Array, ""], state: EchoState, train: bool) -> tuple[EchoState, Proposal]:
-        plan = self.supply.plan
+        batch, number = self.supply.plan.num_train, state.next_number
         if train:
-            return state, plr.replayed(key, state.buffer, plan.num_train, self.config.buffer)
-        count = plan.num_eval or plan.num_train
-        state, number = state.replace(next_number=numbers_after(state.next_number, count)), state.next_number
-        return state, sampled(key, self.supply, count, number)
+            return state, plr.replayed(key, state.buffer, batch, self.config.buffer)
+        return state.replace(next_number=numbers_after(number, batch)), sampled(key, self.supply, batch, number)
 
     def observe(self, state: EchoState, proposal: Proposal, outcome: Outcome) -> EchoState:
         echo = outcome.echo

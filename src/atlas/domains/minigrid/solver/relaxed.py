@@ -103,7 +103,7 @@ class Outlook(Struct):
     """Row and column of each locked door; -1 for one that is not there."""
 
 
-def outlook(problem: Problem, locks: int, free_form: bool = False) -> Outlook:
+def look_ahead(problem: Problem, locks: int, free_form: bool = False) -> Outlook:
     """The outlook of a problem with a flat task. `locks` and `free_form` as in `relaxed`."""
     regions = (free_regions if free_form else room_regions)(problem.level, locks)
     within, task = situations(regions), problem.task
@@ -134,15 +134,17 @@ def outlook(problem: Problem, locks: int, free_form: bool = False) -> Outlook:
 
 def progress(outlook: Outlook, node: Int[Array, ""], state: State) -> Float32[Array, ""]:
     """How near acceptance is: 0 at the start of an episode, growing to 1 with every transition and every door unlocked,
-    half as much for the key in hand that unlocks the next one; below 0 farther off, and never below -1, which is also
-    what there is without any way. It starts above 0 where the first label or a key in hand has helped already."""
+    half as much for the key in hand that unlocks the next one; below 0 farther off, and -1 where no way is left. It
+    starts above 0 where the first label or a key in hand has helped already, and is 0 throughout where the check sees
+    no way from the start."""
     places = outlook.places.astype(jnp.int32)
     now = state.cells[places[:, 0] + BORDER, places[:, 1] + BORDER]
     is_unlocked = (places[:, 0] >= 0) & (kind_of(now) != DOOR_LOCKED)
     situation = jnp.sum(jnp.where(is_unlocked, 1 << jnp.arange(len(places)), 0))
     key = (kind_of(state.carrying) == KEY) & ((outlook.fitting[node, situation] >> colour_of(state.carrying)) & 1 != 0)
     left, whole = (2 * outlook.left[at].astype(jnp.int32) for at in ((node, situation), (0, 0)))
-    return 1.0 - jnp.minimum(left - key.astype(jnp.int32), 2 * whole) / jnp.maximum(whole, 1)
+    near = 1.0 - jnp.minimum(left - key.astype(jnp.int32), 2 * whole) / jnp.maximum(whole, 1)
+    return jnp.where(whole == 2 * NO_WAY, 0.0, near)
 
 
 TOGETHER: Final = 256
@@ -171,7 +173,7 @@ class Relaxed:
                 places=jnp.zeros((0, 2), jnp.int8),
             )
         problem = jax.tree.map(jnp.asarray, problem)  # a level from a file is on the host
-        free, by_layout = (partial(outlook, locks=self.locks, free_form=free) for free in (True, False))
+        free, by_layout = (partial(look_ahead, locks=self.locks, free_form=free) for free in (True, False))
         if not all(side > PITCH and side % PITCH == 1 for side in problem.level.cells.shape):
             return free(problem)  # an array that has not the size of rooms
         is_free = problem.level.rooms == 0
