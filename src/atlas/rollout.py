@@ -173,7 +173,7 @@ class Player:
             hidden=self.student.initial_hidden(envs),
             previous=jnp.zeros(envs, jnp.uint8),
             start=jnp.ones(envs, bool),
-            cut=_bare(world),
+            cut=jax.vmap(_bare)(world),
             was_cut=jnp.zeros(envs, bool),
         )
 
@@ -263,7 +263,7 @@ def _autoreset(starts: WorldState, ended: _Carry, step: Step) -> _Carry:
     entry = jnp.where(step.done, (ended.entry + 1) % pool, ended.entry)
     cut = jax.lax.cond(
         jnp.any(step.truncated),
-        lambda: jax.vmap(restart)(step.truncated, _bare(ended.world), ended.cut),
+        lambda: jax.vmap(restart)(step.truncated, jax.vmap(_bare)(ended.world), ended.cut),
         lambda: ended.cut,
     )
     return ended.replace(
