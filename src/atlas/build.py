@@ -218,7 +218,7 @@ BRIEF = 100_000
 
 def jit_for_few_calls(function: Callable[..., Any]) -> Callable[..., Any]:
     """`jax.jit` for what is called a few times."""
-    return jax.jit(function, compiler_options=compiler_options(few_calls=True))
+    return jax.jit(function, compiler_options=compiler_options("few calls"))
 
 
 AT_ONCE = 256

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Thread
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import jax
 import jax.numpy as jnp
@@ -233,7 +233,7 @@ class Trainer:
     @cached_property
     def compiled(self) -> "Compiled":
         """`steps`, compiled once; the memory of the state it is given is used again."""
-        options = compiler_options(self.is_brief)
+        options = compiler_options("brief" if self.is_brief else "best")
         if self.layout.mesh is None:
             return Compiled(self, jax.jit(self.steps, donate_argnums=0, compiler_options=options))
         metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), jax.eval_shape(self.nothing))
@@ -245,7 +245,7 @@ class Trainer:
     def compiled_init(self) -> Callable[[Key[Array, ""]], TrainState]:
         """`init`, compiled; its result is where it belongs."""
         where: Any = {} if self.layout.mesh is None else {"out_shardings": self.shardings}
-        return jax.jit(self.init, compiler_options=compiler_options(few_calls=True), **where)
+        return jax.jit(self.init, compiler_options=compiler_options("brief" if self.is_brief else "few calls"), **where)
 
     @cached_property
     def shapes(self) -> TrainState:
@@ -286,12 +286,18 @@ class Trainer:
 
 
 LEVEL: Final = "xla_backend_optimization_level"
+Effort = Literal["best", "few calls", "brief"]
 
 
-def compiler_options(few_calls: bool) -> dict[str, Any] | None:
+def compiler_options(effort: Effort) -> dict[str, Any] | None:
     """What the compiler is told of a program. For one that is called a few times it leaves out passes that take long:
-    level 1 gave the same bits as the default on all programs that were compared, level 0 did not."""
-    return {LEVEL: 1} if few_calls and LEVEL not in os.environ.get("XLA_FLAGS", "") else None
+    level 1 gave the same bits as the default on all programs that were compared, level 0 did not. For a run that is
+    over in seconds it does the least it can; on CPUs its newer way to compile loops takes three times as long."""
+    if effort == "best" or LEVEL in os.environ.get("XLA_FLAGS", ""):
+        return None
+    if effort == "few calls" or jax.default_backend() != "cpu":
+        return {LEVEL: 1}
+    return {LEVEL: 0, "xla_cpu_use_fusion_emitters": False}
 
 
 class Compiled:

@@ -95,14 +95,14 @@ def test_the_rate_multiplies_what_a_rollout_changes():
     learner = ppo.Learner(student, config, ppo.optimiser(config))
 
     @jax.jit
-    def run(pools):
-        params = student.init(jax.random.key(0))
+    def run(params, pools):
         experience = player.play_pools(jax.random.key(1), params, pools)[0].experience
         learnt = [learner.learn(jax.random.key(2), params, learner.init(params), experience, rate)[0]
                   for rate in (None, jnp.float32(1.0), jnp.float32(0.25), jnp.float32(0.0))]  # fmt: skip
-        return params, *learnt
+        return learnt
 
-    before, usual, whole, quarter, none = run(students.pools(ENVS, 1))
+    before = student.init(jax.random.key(0))
+    usual, whole, quarter, none = run(before, students.pools(ENVS, 1))
     jax.tree.map(np.testing.assert_array_equal, before, none)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-7), usual, whole)
     jax.tree.map(lambda a, b, c: np.testing.assert_allclose(a - b, 0.25 * (c - b), atol=1e-6), quarter, before, whole)
