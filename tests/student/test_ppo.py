@@ -97,9 +97,9 @@ def test_the_rate_multiplies_what_a_rollout_changes():
     @jax.jit
     def run(params, pools):
         experience = player.play_pools(jax.random.key(1), params, pools)[0].experience
-        learnt = [learner.learn(jax.random.key(2), params, learner.init(params), experience, rate)[0]
-                  for rate in (None, jnp.float32(1.0), jnp.float32(0.25), jnp.float32(0.0))]  # fmt: skip
-        return learnt
+        rates = (None, jnp.float32(1.0), jnp.float32(0.25), jnp.float32(0.0))
+        key, state = jax.random.key(2), learner.init(params)
+        return [learner.learn(key, params, state, experience, rate)[0] for rate in rates]
 
     before = student.init(jax.random.key(0))
     usual, whole, quarter, none = run(before, students.pools(ENVS, 1))
