@@ -52,6 +52,8 @@ NAMES: Final = {
     "accel-edits-informed": "ACCEL, edits that learn",
     "accel-oracle": "ACCEL, oracle regret",
 }
+POINTS: Final = 9
+"""Policies of each run that play the sets."""
 PORTRAIT: Final = {
     "rooms": "rooms",
     "states": "states of the task",
@@ -321,7 +323,7 @@ def main() -> None:
                 arm,
                 own,
                 {
-                    n: [evaluated(run, one, "--over-time") for run in own]
+                    n: [evaluated(run, one, "--over-time", "--points", str(POINTS)) for run in own]
                     for n, one in zip(names, args.sets, strict=True)
                 },
             )

@@ -38,7 +38,7 @@ from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Play, Trainer, annealing, compiler_options
+from atlas.training import Effort, Play, Trainer, annealing, compiler_options
 from atlas.types import Echoes, Guide, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
@@ -216,9 +216,10 @@ BRIEF = 100_000
 """Env steps of a run that is over in seconds."""
 
 
-def jit_for_few_calls(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`jax.jit` for what is called a few times."""
-    return jax.jit(function, compiler_options=compiler_options("few calls"))
+def jit_for(config: Config, effort: Effort) -> Callable[..., Any]:
+    """`jax.jit` for a program of a run; all of a run that is over in seconds are compiled in haste."""
+    is_brief = config.run.total_steps <= BRIEF
+    return partial(jax.jit, compiler_options=compiler_options("brief" if is_brief else effort))
 
 
 AT_ONCE = 256
@@ -232,7 +233,9 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
     def sizes(problem: Problem) -> dict[str, Array]:
         return {**domain.measure(problem.level), "states": count_states(problem.task)}
 
-    @jit_for_few_calls
+    jit = jit_for(made.config, "few calls")
+
+    @jit
     def inspect_both(flat: Problem, tasks: Any) -> dict[str, Array]:
         paths = jax.lax.map(count_paths, tasks, batch_size=AT_ONCE)
         return {"solvable": screen(flat), "paths": paths.count, "path_length": paths.mean}
@@ -248,4 +251,5 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
         sizes=sizes,
         inspect=inspect,
         solved_by=(domain.strata[0], "states"),
+        jit=jit,
     )

@@ -199,6 +199,8 @@ def test_bad_input_is_a_sentence(made: Path, tmp_path: Path, capsys: pytest.Capt
     assert "no config" in complaint([str(bare / "checkpoints" / str(LAST)), "--problems", problems], capsys)
     shutil.rmtree(bare / "policies")
     shutil.copy(made / "one" / "config.yaml", bare)
+    assert "--points is for --over-time" in complaint([one, "--problems", problems, "--points", "3"], capsys)
+    assert "--points 0" in complaint([one, "--problems", problems, "--over-time", "--points", "0"], capsys)
     assert "has kept no policies" in complaint([str(bare), "--problems", problems, "--over-time"], capsys)
 
 

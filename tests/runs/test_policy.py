@@ -42,6 +42,15 @@ def test_the_same_policy_from_everywhere(run: Path) -> None:
             assert np.array_equal(mine, first)
 
 
+def test_some_of_the_policies_evenly_over_the_run(tmp_path: Path) -> None:
+    (tmp_path / "policies").mkdir()
+    for number in range(11):
+        (tmp_path / "policies" / f"{number:09d}.npz").touch()
+    chosen = {n: [int(path.stem) for path in policies_over_time(tmp_path, n)] for n in (2, 3, 6, 11, 40)}
+    assert (chosen[2], chosen[3], chosen[6]) == ([0, 10], [0, 5, 10], [0, 2, 4, 6, 8, 10])
+    assert chosen[11] == chosen[40] == list(range(11))
+
+
 def test_the_best_checkpoint_is_the_one_with_the_highest_rate(run: Path) -> None:
     folder = run / "checkpoints"
     for number, rate in ((7, 0.9), (8, 0.2)):

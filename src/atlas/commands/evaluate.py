@@ -58,6 +58,8 @@ class EvalArgs:
     """Which checkpoint of a run: the last one, or the best on its held-out problems."""
     over_time: bool = False
     """Evaluate all policies that a run has kept, and tell how it learnt."""
+    points: int | None = None
+    """With --over-time: at most so many of them, evenly over the run, the first and the last among them."""
     skip_bad: bool = False
     """Go on without files that cannot be read."""
     all: bool = False
@@ -74,7 +76,9 @@ def eval_command(argv: list[str]) -> int:
     if not args.policies:
         raise AtlasError("no policy was given: name one or more run folders or checkpoints")
     require_seed(args.seed)
-    require_positive(attempts=args.attempts, step_limit=args.step_limit)
+    require_positive(attempts=args.attempts, step_limit=args.step_limit, points=args.points)
+    if args.points and not args.over_time:
+        raise AtlasError("--points is for --over-time alone")
     require_file(args.out, ".json")
     from atlas.evaluation.results import results_folder
     from atlas.runs.policy import load_policy, policies_over_time, run_of
@@ -85,7 +89,7 @@ def eval_command(argv: list[str]) -> int:
             require_folder(results_folder(path))
     remember_compiled()
     if args.over_time:
-        kept = {path: policies_over_time(path) for path in args.policies}
+        kept = {path: policies_over_time(path, args.points) for path in args.policies}
         for path, files in kept.items():
             if not files:
                 raise AtlasError(f"{path} has kept no policies: there is nothing in {run_of(path) / 'policies'}")

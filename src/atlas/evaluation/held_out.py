@@ -12,7 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from atlas.build import Parts, jit_for_few_calls, parts
+from atlas.build import Parts, jit_for, parts
 from atlas.config import Config, PairingConfig
 from atlas.domains import domain_of, surface_of
 from atlas.errors import AtlasError
@@ -80,7 +80,7 @@ def held_out(config: Config, per_size: int, progress: Progress = silent) -> Held
     shares = {length: len(range(place, per_size, len(lengths))) for place, length in enumerate(lengths)}
     wanted = Counter({(value, length): shares[length] for value in values for length in lengths})
 
-    @jit_for_few_calls
+    @jit_for(config, "few calls")
     def draw(number: Any) -> tuple[Problem, Any, Any]:
         drawn = made.sample(jax.random.fold_in(jax.random.key(SEED), number), DRAWN)
         shortest = jax.vmap(lambda task: count_paths(task).shortest)(drawn.task)
@@ -130,7 +130,9 @@ class Exam:
     def __init__(self, made: Parts, chosen: HeldOut, attempts: int = 1) -> None:
         self.student, self.chosen = made.student, chosen
         problems = list(one_by_one(chosen.problems))
-        self.evaluator = Evaluator(problems, attempts, chosen.step_limit, lanes=len(problems))
+        self.evaluator = Evaluator(
+            problems, attempts, chosen.step_limit, lanes=len(problems), jit=jit_for(made.config, "best")
+        )
 
     def rates(self, params: Any, number: int) -> SolveRates:
         """Solve rates over all problems and by stratum. `number` is the seed of this exam."""

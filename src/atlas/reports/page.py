@@ -26,7 +26,7 @@ from atlas.reports.results import Evaluated, evaluated
 from atlas.reports.tables import Cell, Number, Table, save_table, to_html
 from atlas.runs.folder import RunFolder
 from atlas.runs.lineage import Tree, origin, read_tree, worth
-from atlas.runs.snapshots import spread
+from atlas.runs.retention import spread
 from atlas.runs.store import Bulk, load_bulk, write_whole
 from atlas.settings import dump
 from atlas.show.problem import sprite

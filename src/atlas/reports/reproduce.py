@@ -307,7 +307,7 @@ def _moment(group: Group, part: float, words: str) -> "Image":
     """A few problems of the snapshot that was taken nearest to a part of a run."""
     import jax
 
-    from atlas.runs.snapshots import spread
+    from atlas.runs.retention import spread
     from atlas.runs.store import load_bulk
     from atlas.show.media import contact_sheet
 

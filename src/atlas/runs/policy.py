@@ -25,6 +25,7 @@ from atlas.errors import AtlasError, listed
 from atlas.runs import store
 from atlas.runs.checkpoints import CheckpointError, OtherConfigError, fitted, read_checkpoint, solve_rate
 from atlas.runs.folder import RunFolder, called, find, located
+from atlas.runs.retention import spread
 from atlas.runs.store import Arrays, to_arrays
 from atlas.settings import differences, show
 from atlas.struct import Struct
@@ -175,9 +176,10 @@ def require_same_network(name: str, there: Config, here: Config) -> None:
         raise AtlasError(f"{name} has another network: {listed(told, 'and')}")
 
 
-def policies_over_time(run: Path | str) -> list[Path]:
-    """The files of parameters that a run has kept, in the order of training."""
-    return sorted((run_of(Path(run)) / "policies").glob("*.npz"))
+def policies_over_time(run: Path | str, points: int | None = None) -> list[Path]:
+    """The files of parameters that a run has kept, in the order of training; at most so many, evenly over the run."""
+    kept = sorted((run_of(Path(run)) / "policies").glob("*.npz"))
+    return [kept[i] for i in spread(len(kept), points)] if kept and points else kept
 
 
 def run_of(path: Path) -> Path:

@@ -8,6 +8,8 @@ steps alone: runs of the same length keep things at the same marks, whatever the
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class RetentionSchedule:
@@ -50,3 +52,8 @@ class RetentionSchedule:
     def _place(self, steps: int) -> int:
         """The number of the last mark at or before so many steps."""
         return steps * self.count // self.total
+
+
+def spread(count: int, wanted: int) -> np.ndarray:
+    """Places evenly over a list, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(int))

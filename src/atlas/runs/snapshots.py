@@ -8,13 +8,12 @@ import sys
 from typing import Any, Final
 
 import jax
-import numpy as np
 
 from atlas.config import Config
 from atlas.fit import Moment
 from atlas.runs.folder import RunFolder
 from atlas.runs.policy import save_parameters
-from atlas.runs.retention import RetentionSchedule
+from atlas.runs.retention import RetentionSchedule, spread
 from atlas.runs.store import read_header, save_bulk, write_whole
 from atlas.settings import to_plain
 from atlas.student.network import Params
@@ -105,11 +104,6 @@ class Snapshots:
             if complaint != self.complaint:
                 print(f"atlas: {complaint}", file=sys.stderr)
             self.complaint = complaint
-
-
-def spread(count: int, wanted: int) -> np.ndarray:
-    """Places evenly over a list, the first and the last among them."""
-    return np.unique(np.linspace(0, count - 1, min(count, wanted)).round().astype(int))
 
 
 def tell(some: Curriculum, observer: Observer) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from atlas.runs import folder as places
 from atlas.runs import metrics, store
 from atlas.runs.folder import IN_ZOO, RunFolder, find, in_use, located
 from atlas.runs.policy import Policy, load_parameters, load_policy
-from atlas.runs.snapshots import spread
+from atlas.runs.retention import spread
 from atlas.runs.store import to_arrays, write_whole
 from atlas.settings import dump
 from atlas.words import command

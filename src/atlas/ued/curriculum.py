@@ -66,6 +66,8 @@ class Observer:
     negative where one has no meaning."""
     solved_by: tuple[str, ...] = ()
     """The sizes that solve rates are told by."""
+    jit: Callable[..., Any] = jax.jit
+    """How what is called here, a few times in a run, is compiled."""
 
     def look(self, teacher_state: Any, seed: int) -> Curriculum:
         """The problems that may be replayed; none while the buffer is empty. Of a teacher without memory: what it would
@@ -134,11 +136,11 @@ class Observer:
 
     @cached_property
     def _sizes(self) -> Callable[[Problem], dict[str, Array]]:
-        return jax.jit(jax.vmap(self.sizes))
+        return self.jit(jax.vmap(self.sizes))
 
     @cached_property
     def _priorities(self) -> Callable[..., Array]:
-        return jax.jit(lambda records, clock: priorities(records, clock, self.plan.buffer or BufferConfig()))
+        return self.jit(lambda records, clock: priorities(records, clock, self.plan.buffer or BufferConfig()))
 
     @cached_property
     def _proposed(self) -> Callable[[Key[Array, ""], Any], Problem]:
@@ -150,7 +152,7 @@ class Observer:
             problems = jax.lax.map(lambda key: self.teacher.propose(key, state, True)[1].problems, keys)
             return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:SAMPLE], problems)
 
-        return jax.jit(propose)
+        return self.jit(propose)
 
 
 def _host(tree: Any) -> Any:
