@@ -117,13 +117,19 @@ def test_compiling_beside_something_else_changes_nothing(whole):
     assert ahead.compiled.jitted._cache_size() == 0, "it was compiled once, ahead of the first call"
 
 
-def test_trouble_with_the_compiler_is_raised_where_the_step_is_called():
+def test_trouble_with_tracing_is_raised_at_once_and_with_the_compiler_where_the_step_is_called():
     def broken_score(played, record):
         raise ZeroDivisionError("a score that cannot be traced")
 
     broken = Trainer(trainer().teacher, trainer().plan, broken_score, **toys.student())
-    broken.compiled.start()
     with pytest.raises(ZeroDivisionError):
+        broken.compiled.start()
+
+    def no_memory():
+        raise MemoryError
+
+    broken.compiled.start(no_memory)
+    with pytest.raises(MemoryError):
         fit(broken, config(), start())
 
 

@@ -95,25 +95,32 @@ class Program:
         return _rebuilt(compiled, form[0])
 
 
-def load_or_compile(
+def load_or_lower(
     name: str, lower: Callable[[], Any], arguments: Any, results: Any, devices: Sequence[jax.Device]
-) -> Any:
-    """A program for some devices, whose arguments and results are trees like these: from its file, else lowered and
-    compiled now. `name` tells it from all others, as that of a `Program`.
+) -> Callable[[], Any]:
+    """A function that loads a program for some devices, whose arguments and results are trees like these, from its
+    file. Where there is none the program is lowered at once, and the function compiles it and writes the file. `name`
+    tells it from all others, as that of a `Program`.
 
     One that JAX finds in its own cache meanwhile is not kept: on CPUs it would be written without its functions.
     """
     path = _path(name, f"{len(devices)} of {jax.device_count()} devices")
-    with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
-        trees = jax.tree.structure((arguments, {})), jax.tree.structure(results)
-        return deserialize_and_load(_read(path), *trees, execution_devices=list(devices))
-    lowered, found = lower(), _cache_hits()
-    before = found[threading.get_ident()]
-    compiled = lowered.compile()
-    if found[threading.get_ident()] == before:
-        with contextlib.suppress(OSError, ValueError, NotImplementedError):
-            _write(path, serialize(compiled)[0])
-    return compiled
+    lowered = None if path.exists() else lower()
+
+    def make() -> Any:
+        if lowered is None:
+            with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
+                trees = jax.tree.structure((arguments, {})), jax.tree.structure(results)
+                return deserialize_and_load(_read(path), *trees, execution_devices=list(devices))
+        traced, found = lowered or lower(), _cache_hits()
+        before = found[threading.get_ident()]
+        compiled = traced.compile()
+        if found[threading.get_ident()] == before:
+            with contextlib.suppress(OSError, ValueError, NotImplementedError):
+                _write(path, serialize(compiled)[0])
+        return compiled
+
+    return make
 
 
 @functools.cache

@@ -317,12 +317,12 @@ class Compiled:
         return self.jitted.lower(shapes or self.trainer.shapes, jax.eval_shape(lambda: jnp.int32(0)))
 
     def start(self, compile_now: Callable[[], Any] | None = None) -> None:
-        """Begin to compile while the caller does something else: the compiler does not hold Python's lock. A function
-        that is given instead may have the program already."""
+        """Trace now, and compile while the caller does something else: the compiler does not hold Python's lock, and
+        tracing does. A function that is given instead may have the program already."""
         if self._started is None:
+            compile_now = compile_now or self.lower().compile
             self._started = Future()
             # Python waits for such a thread at its end: taken down under it, the compiler would crash.
-            compile_now = compile_now or (lambda: self.lower().compile())
             Thread(target=self._compile, args=(self._started, compile_now), name="compiler").start()
 
     def _compile(self, started: "Future[Any]", compile_now: Callable[[], Any]) -> None:

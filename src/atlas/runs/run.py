@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -26,7 +25,7 @@ from atlas.evaluation.held_out import Exam, obtain
 from atlas.evaluation.sets import silent
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
-from atlas.programs import load_or_compile
+from atlas.programs import load_or_lower
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
 from atlas.runs.display import bar_or_lines, display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
@@ -272,7 +271,7 @@ def train_as_leader(
 
                 print(forecast(config, trainer, folder.path).summary(), flush=True)
             # Beside the held-out problems and the first exam.
-            trainer.compiled.start(partial(_kept_step, trainer, config) if keep_program else None)
+            trainer.compiled.start(_kept_step(trainer, config) if keep_program else None)
         started = time.monotonic()
         with nullcontext(silent) if quiet else bar_or_lines("held-out problems") as progress:
             exam = Exam(made, obtain(folder.held_out_file, config, progress))
@@ -433,16 +432,16 @@ def train_as_worker(config: Config, layout: Layout, team: Team) -> None:
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
 
-def _kept_step(trainer: Trainer, config: Config) -> Any:
-    """The compiled training step, kept from a run with the same settings (of any seed) if there was one."""
+def _kept_step(trainer: Trainer, config: Config) -> Callable[[], Any] | None:
+    """What loads the training step if a run with the same settings (of any seed) has kept it, or else compiles it."""
     if jax.process_count() > 1 or any(map(plugins.in_use, plugins.KINDS)):
-        return trainer.compiled.lower().compile()
+        return None
     run = replace(config.run, seed=0, time_limit=None)
     name = f"training step, by clock: {trainer.by_clock}\n{dump(replace(config, run=run))}"
     mesh = trainer.layout.mesh
     devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
     results = trainer.shapes, jax.eval_shape(trainer.nothing)
-    return load_or_compile(name, trainer.compiled.lower, (trainer.shapes, 0), results, devices)
+    return load_or_lower(name, trainer.compiled.lower, (trainer.shapes, 0), results, devices)
 
 
 def _begin(
