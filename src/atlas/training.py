@@ -291,8 +291,9 @@ Effort = Literal["best", "few calls", "brief"]
 
 def compiler_options(effort: Effort) -> dict[str, Any] | None:
     """What the compiler is told of a program. For one that is called a few times it leaves out passes that take long:
-    level 1 gave the same bits as the default on all programs that were compared, level 0 did not. For a run that is
-    over in seconds it does the least it can, on CPUs without its newer way to compile loops."""
+    level 1 gave the same bits as the default on most programs that were compared, not on the step of `quick` on two
+    devices. For a run that is over in seconds it does the least it can, on CPUs without its newer way to compile loops.
+    """
     if effort == "best" or LEVEL in os.environ.get("XLA_FLAGS", ""):
         return None
     if effort == "few calls" or jax.default_backend() != "cpu":
