@@ -89,13 +89,12 @@ def estimate(preset: str) -> dict[str, Any]:
     """Costs of both kinds of iteration, and the bounds that follow."""
     config = config_of(preset)
     trainer = build(config)
-    key = jax.eval_shape(lambda: jax.random.key(0))
     kinds = {"learns": True} | ({"only scores": False} if config.plan.num_eval else {})
     told: dict[str, Any] = {"preset": preset, "an estimate, not a measurement": True, "iterations": {}}
     for words, train in kinds.items():
-        traced = jax.make_jaxpr(lambda key, state, train=train: trainer._iterate(key, state, train))
+        traced = jax.make_jaxpr(lambda state, train=train: trainer.iterate(state, train))
         with patch.object(jax, "default_backend", return_value="gpu"):  # a CPU takes samples in chunks
-            cost = count(traced(key, trainer.shapes).jaxpr)
+            cost = count(traced(trainer.shapes).jaxpr)
         steps = config.env_steps(1, int(train))
         bounds = {}
         for name, device in DEVICES.items():

@@ -43,19 +43,16 @@ def memory(preset: str, devices: int) -> dict[str, float]:
 
     jax.config.update("jax_num_cpu_devices", devices)
     trainer = build(find(preset).config, Layout(mesh_of(devices)) if devices > 1 else Layout())
-    shapes = trainer.shapes
-    if devices > 1:
-        shapes = jax.tree.map(
-            lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), shapes, trainer.shardings
-        )
-    plan = trainer.compiled.lower(shapes).compile().memory_analysis()
-    own = [(x.sharding.shard_shape(x.shape) if x.sharding else x.shape, x.dtype) for x in jax.tree.leaves(shapes)]
+    leaves = jax.tree.leaves(trainer.shapes)
+    where = jax.tree.leaves(trainer.shardings) if devices > 1 else [None] * len(leaves)
+    own = [(at.shard_shape(x.shape) if at else x.shape, x.dtype) for x, at in zip(leaves, where, strict=True)]
+    plans = [lower().compile().memory_analysis() for lower in trainer.compiled.programs().values()]
     return {
         "devices": devices,
         "state": sum(math.prod(shape) * dtype.itemsize for shape, dtype in own) / 1e6,
-        "arguments": plan.argument_size_in_bytes / 1e6,
-        "temporary": plan.temp_size_in_bytes / 1e6,
-        "code": plan.generated_code_size_in_bytes / 1e6,
+        "arguments": max(plan.argument_size_in_bytes for plan in plans) / 1e6,
+        "temporary": max(plan.temp_size_in_bytes for plan in plans) / 1e6,
+        "code": sum(plan.generated_code_size_in_bytes for plan in plans) / 1e6,
     }
 
 

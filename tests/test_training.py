@@ -36,8 +36,8 @@ def trainer(name, spoil_at=None):
 
 @cache
 def stepper(name, spoil_at=None):
-    """Several iterations in one call; compiled once for any number of them."""
-    return jax.jit(trainer(name, spoil_at).steps)
+    """One iteration as one program."""
+    return jax.jit(trainer(name, spoil_at).step)
 
 
 def history(name, iterations=40, seed=0):
@@ -45,7 +45,7 @@ def history(name, iterations=40, seed=0):
     state = trainer(name).init(jax.random.key(seed))
     seen = []
     for _ in range(iterations):
-        after, metrics = stepper(name)(state, jnp.int32(1))
+        after, metrics = stepper(name)(state)
         seen.append((state, after, jax.device_get(metrics)))
         state = after
     return seen
@@ -125,10 +125,10 @@ def plain(leaf):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_how_iterations_are_grouped_changes_nothing(name):
-    """Also: the same seed gives the same state."""
+def test_how_iterations_are_compiled_and_grouped_changes_nothing(name):
+    """Several programs make the same state as one whole step, and the same seed gives the same state."""
     seen = history(name, iterations=11)
-    many = stepper(name)
+    many = trainer(name).compiled
     state = trainer(name).init(jax.random.key(0))
     state, first = many(state, jnp.int32(4))
     state, second = many(state, jnp.int32(7))
@@ -144,7 +144,7 @@ def test_another_seed_gives_another_run():
 
 def test_the_first_loss_that_is_no_number_is_reported():
     spoilt = trainer("accel", spoil_at=2)
-    _, metrics = stepper("accel", 2)(spoilt.init(jax.random.key(0)), jnp.int32(30))
+    _, metrics = spoilt.compiled(spoilt.init(jax.random.key(0)), 30)
     trained = [number for number, (*_, one) in enumerate(history("accel", 30), start=1) if int(one.trained)]
     assert int(metrics.bad) == trained[1]
 

@@ -531,12 +531,13 @@ def training(effort: Effort) -> Iterator[Row]:
         for words, (teacher, iterations, updates) in list(TEACHERS.items())[-1 if effort.quick else 0 :]:
             config = taught(shape, teacher, effort)
             trainer, amount = build(config), config.env_steps(iterations, updates)
-            state = trainer.compiled_init(KEY)
-            step, seconds = compile_for(trainer.steps, state, jnp.int32(1), donate=(0,))
-            run = {"state": step(state, jnp.int32(1))[0]}  # with an empty buffer, one of new problems
+            state, begin = trainer.compiled_init(KEY), time.perf_counter()
+            state = compile_step(trainer, state)
+            seconds = time.perf_counter() - begin
+            run = {"state": trainer.compiled(state, 1)[0]}  # with an empty buffer, one of new problems
 
-            def call(run: Any = run, step: Any = step, iterations: int = iterations) -> None:
-                run["state"], _ = wait(step(run["state"], jnp.int32(iterations)))
+            def call(run: Any = run, step: Any = trainer.compiled, iterations: int = iterations) -> None:
+                run["state"], _ = wait(step(run["state"], iterations))
 
             yield measure(
                 effort, f"{words}, {in_words(name, config)}", "steps/s", call, amount, least=3, warm=True,

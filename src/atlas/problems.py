@@ -93,7 +93,7 @@ def batch_sampler(
         raise ValueError("solvable problems need a check")
 
     def screened(key: Key[Array, ""], n: int) -> Problem:
-        key_first, key_rounds = jax.random.split(key)
+        _, key_rounds = jax.random.split(key)
         drawn_at_once = n * config.oversample
 
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
@@ -101,13 +101,18 @@ def batch_sampler(
             drawn = draw(jax.random.fold_in(key_rounds, number), drawn_at_once)
             passed = check(drawn)
             place = jnp.where(passed, found + jnp.cumsum(passed) - 1, n)
-            kept = jax.tree.map(lambda old, new: old.at[place].set(new, mode="drop"), kept, drawn)
-            return kept, jnp.minimum(found + jnp.sum(passed), n), number + 1
+
+            def merged(old: Array, new: Array) -> Array:
+                return jnp.where(found == 0, new[:n], old).at[place].set(new, mode="drop")
+
+            return jax.tree.map(merged, kept, drawn), jnp.minimum(found + jnp.sum(passed), n), number + 1
 
         def too_few(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Bool[Array, ""]:
             return (state[1] < n) & (state[2] < MAX_ROUNDS)
 
-        start = (draw(key_first, n), jnp.int32(0), jnp.int32(0))
+        # Nothing is drawn outside of the loop: the sampler would be compiled twice.
+        blank = jax.tree.map(lambda x: jnp.zeros((n, *x.shape), x.dtype), jax.eval_shape(one, key))
+        start = (blank, jnp.int32(0), jnp.int32(0))
         kept, found, _ = jax.lax.while_loop(too_few, round_, start)
         turn = jnp.where(found > 0, jnp.arange(n) % jnp.maximum(found, 1), jnp.arange(n))
         return jax.tree.map(lambda x: x[turn], kept)

@@ -74,10 +74,9 @@ class Program:
         leaves, tree = jax.tree.flatten(arguments)
         inputs = jax.tree.structure(((0,) * len(leaves), {}))
         with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
-            length, _, rest = _read(path).partition(b"\n")
-            described = json.loads(rest[: int(length)])
+            described, program = _opened(_read(path))
             outputs = jax.tree.structure([0] * described["leaves"])
-            return _rebuilt(deserialize_and_load(rest[int(length) :], inputs, outputs), described["form"])
+            return _rebuilt(deserialize_and_load(program, inputs, outputs), described["form"])
         form: list[Any] = []
         function = self.make()
 
@@ -90,17 +89,13 @@ class Program:
             compiled = jax.jit(flat).lower(*leaves).compile()
         with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
             program, _, _ = serialize(compiled)
-            described = json.dumps({"form": form[0], "leaves": form[1]}).encode()
-            _write(path, b"%d\n" % len(described) + described + program)
+            _write(path, _closed({"form": form[0], "leaves": form[1]}, program))
         return _rebuilt(compiled, form[0])
 
 
-def load_or_lower(
-    name: str, lower: Callable[[], Any], arguments: Any, results: Any, devices: Sequence[jax.Device]
-) -> Callable[[], Any]:
-    """A function that loads a program for some devices, whose arguments and results are trees like these, from its
-    file. Where there is none the program is lowered at once, and the function compiles it and writes the file. `name`
-    tells it from all others, as that of a `Program`.
+def load_or_lower(name: str, lower: Callable[[], Any], devices: Sequence[jax.Device]) -> Callable[[], Any]:
+    """A function that loads a program for some devices from its file. Where there is none the program is lowered at
+    once, and the function compiles it and writes the file. `name` tells it from all others, as that of a `Program`.
 
     One that JAX finds in its own cache meanwhile is not kept: on CPUs it would be written without its functions.
     """
@@ -110,14 +105,17 @@ def load_or_lower(
     def make() -> Any:
         if lowered is None:
             with contextlib.suppress(Exception):  # whatever is wrong with the file, the program can be made again
-                trees = jax.tree.structure((arguments, {})), jax.tree.structure(results)
-                return deserialize_and_load(_read(path), *trees, execution_devices=list(devices))
+                described, program = _opened(_read(path))
+                inputs, outputs = (jax.tree.structure(_made(form, range(count))) for form, count in described)
+                return deserialize_and_load(program, inputs, outputs, execution_devices=list(devices))
         traced, found = lowered or lower(), _cache_hits()
         before = found[threading.get_ident()]
         compiled = traced.compile()
         if found[threading.get_ident()] == before:
             with contextlib.suppress(OSError, ValueError, NotImplementedError):
-                _write(path, serialize(compiled)[0])
+                program, *trees = serialize(compiled)
+                forms = [(_described(tree.unflatten(range(tree.num_leaves))), tree.num_leaves) for tree in trees]
+                _write(path, _closed(forms, program))
         return compiled
 
     return make
@@ -151,6 +149,17 @@ def _instructions() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
     return processor()
+
+
+def _closed(described: Any, program: bytes) -> bytes:
+    """The content of a file: what its program takes and gives, and the program."""
+    header = json.dumps(described).encode()
+    return b"%d\n" % len(header) + header + program
+
+
+def _opened(content: bytes) -> tuple[Any, bytes]:
+    length, _, rest = content.partition(b"\n")
+    return json.loads(rest[: int(length)]), rest[int(length) :]
 
 
 def _read(path: Path) -> bytes:
@@ -190,19 +199,27 @@ def _rebuilt(compiled: Any, form: Any) -> Callable[..., Any]:
 
 def _described(tree: Any) -> Any:
     """The form of a tree whose leaves are numbers, as JSON has it."""
-    if isinstance(tree, Struct):
-        kind = type(tree)
-        fields = {name: _described(value) for name, value in vars(tree).items()}
-        return {"struct": f"{kind.__module__}:{kind.__qualname__}", "fields": fields}
-    return list(map(_described, tree)) if isinstance(tree, tuple | list) else tree
+    if isinstance(tree, Struct) or hasattr(tree, "_fields"):
+        kind, fields = type(tree), vars(tree) if isinstance(tree, Struct) else tree._asdict()
+        form = {name: _described(value) for name, value in fields.items()}
+        return {"struct": f"{kind.__module__}:{kind.__qualname__}", "fields": form}
+    if isinstance(tree, dict):
+        return {"fields": {name: _described(value) for name, value in tree.items()}}
+    if isinstance(tree, tuple | list):
+        return list(map(_described, tree))
+    if tree is not None and not isinstance(tree, int):
+        raise ValueError(f"{tree!r} is no number of a leaf")
+    return tree
 
 
 def _made(described: Any, leaves: Any) -> Any:
     """A tree of this form with these leaves."""
     if isinstance(described, dict):
         fields = {name: _made(value, leaves) for name, value in described["fields"].items()}
+        if "struct" not in described:
+            return fields
         kind: Any = resolve_name(described["struct"])
-        return kind.unchecked(**fields)
+        return kind.unchecked(**fields) if issubclass(kind, Struct) else kind(**fields)
     if isinstance(described, list):
         return tuple(_made(part, leaves) for part in described)
     return None if described is None else leaves[described]

@@ -2,15 +2,18 @@
 
 Rollout and update are traced once each. `lax.cond` outside `vmap` is a true branch: an iteration that only scores new
 problems costs no gradient work.
+
+A step is compiled as two programs, side by side: one proposes problems, the other does the rest. The first is much code
+that runs for a short time, so the compiler takes less trouble with it.
 """
 
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Thread
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +28,24 @@ from atlas.ued import Plan
 from atlas.ued.scores import Played, ScoreFn, assess
 
 NEVER: Final = -1
+ROWS: Final = ("problems", "lineage")
+"""The fields of a proposal that are sharded by rows."""
+
+
+class _Keys(NamedTuple):
+    """The random keys of an iteration."""
+
+    next: Key[Array, ""]
+    """Of the next one."""
+    decide: Key[Array, ""]
+    propose: Key[Array, ""]
+    play: Key[Array, ""]
+    learn: Key[Array, ""]
+
+
+def _keys(key: Key[Array, ""]) -> _Keys:
+    following, decide, iterate = jax.random.split(key, 3)
+    return _Keys(following, decide, *jax.random.split(iterate, 3))
 
 
 class Play(Struct):
@@ -99,7 +120,7 @@ def annealing(plan: Plan, share: float) -> Callable[[TrainState], Float32[Array,
 
 @dataclass(frozen=True)
 class Trainer:
-    """A run as pure functions: `init(key)`, `step(state)`, `steps(state, n)`. It is handed who takes part."""
+    """A run as pure functions: `init(key)`, `step(state)`. It is handed who takes part."""
 
     teacher: Teacher
     plan: Plan
@@ -144,32 +165,48 @@ class Trainer:
 
     def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """One iteration: propose, play, assess, maybe learn, observe."""
-        key, key_decide, key_iterate = jax.random.split(state.key, 3)
-        state = state.replace(key=key)
-        if self.plan.num_eval is None:
-            return self._iterate(key_iterate, state, True)
-        train = self.teacher.decide(key_decide, state.teacher)
-        if self.plan.num_train == self.plan.num_eval:  # one shape: then the rollout is compiled once, too
-            return self._iterate(key_iterate, state, train)
-        return _either(train, lambda train: self._iterate(key_iterate, state, train))
+        train = self.decide(state.key, state.teacher)
+        if not self.has_two_shapes:
+            return self.iterate(state, train)
+        return _either(train, lambda train: self.iterate(state, train))
 
-    def _iterate(
-        self, key: Key[Array, ""], state: TrainState, train: bool | Bool[Array, ""]
-    ) -> tuple[TrainState, Metrics]:
-        key_propose, key_play, key_learn = jax.random.split(key, 3)
+    def iterate(self, state: TrainState, train: bool | Bool[Array, ""]) -> tuple[TrainState, Metrics]:
+        """An iteration that trains, or one that only scores problems."""
+        teacher, proposal = self.propose(state.key, state.teacher, train)
+        return self.conclude(state.replace(teacher=teacher), proposal, train)
+
+    @property
+    def has_two_shapes(self) -> bool:
+        """Whether iterations that only score have another number of problems than those that train. Where they have
+        the same, the rollout is compiled once."""
+        return self.plan.num_eval not in (None, self.plan.num_train)
+
+    def decide(self, key: Key[Array, ""], teacher: Any) -> bool | Bool[Array, ""]:
+        """Whether the iteration with this key trains."""
+        return True if self.plan.num_eval is None else self.teacher.decide(_keys(key).decide, teacher)
+
+    def propose(self, key: Key[Array, ""], teacher: Any, train: bool | Bool[Array, ""]) -> tuple[Any, Proposal]:
+        """The first part of an iteration: its problems, and the teacher's state after proposing them."""
 
         def propose(train: bool) -> tuple[Any, Proposal]:
-            teacher, proposal = self.teacher.propose(key_propose, state.teacher, train)
-            return teacher, self._constrained(proposal, "problems", "lineage")
+            after, proposal = self.teacher.propose(_keys(key).propose, teacher, train)
+            return after, self._constrained(proposal, *ROWS)
+
+        return _either(train, propose)
+
+    def conclude(
+        self, state: TrainState, proposal: Proposal, train: bool | Bool[Array, ""]
+    ) -> tuple[TrainState, Metrics]:
+        """The rest of an iteration: play what was proposed, assess it, maybe learn, observe."""
+        keys = _keys(state.key)
 
         def learn(train: bool) -> tuple[Any, Any, Any]:
             if not train:
                 return state.params, state.optimiser, self.no_losses
             rate = self.anneal(state) if self.anneal else None
-            return self.learn(key_learn, state.params, state.optimiser, play.rollout, rate)
+            return self.learn(keys.learn, state.params, state.optimiser, play.rollout, rate)
 
-        teacher, proposal = _either(train, propose)
-        play = self.play(key_play, state.params, proposal.problems, state.resume)
+        play = self.play(keys.play, state.params, proposal.problems, state.resume)
         repeats = jnp.int32(0)
         if self.plan.pool > 1:
             episodes = jnp.sum(play.played.done, axis=0, dtype=jnp.int32)
@@ -180,10 +217,11 @@ class Trainer:
         outcome = self._constrained(outcome, "partial", "echo")
         params, optimiser, losses = _either(train, learn)
         after = state.replace(
+            key=keys.next,
             params=params,
             average=self._averaged(state, params, train),
             optimiser=optimiser,
-            teacher=self.teacher.observe(teacher, proposal, outcome),
+            teacher=self.teacher.observe(state.teacher, proposal, outcome),
             resume=play.resume,
             iterations=state.iterations + 1,
             trained=state.trained + train,
@@ -204,16 +242,6 @@ class Trainer:
         fields = vars(told).items()
         return told.replace(**{n: self.layout.shard(x) if n in rows else self.layout.replicate(x) for n, x in fields})
 
-    def steps(self, state: TrainState, n: Int32[Array, ""]) -> tuple[TrainState, Metrics]:
-        """Several iterations in one call, their metrics added up. How they are grouped changes nothing."""
-
-        def once(_: Array, carry: tuple[TrainState, Metrics]) -> tuple[TrainState, Metrics]:
-            state, total = carry
-            state, metrics = self.step(state)
-            return state, add(total, metrics)
-
-        return jax.lax.fori_loop(0, n, once, (state, self.nothing()))
-
     def nothing(self) -> Metrics:
         """The metrics of no iteration at all."""
         zeros = jnp.zeros(len(KINDS), jnp.int32)
@@ -232,14 +260,8 @@ class Trainer:
 
     @cached_property
     def compiled(self) -> "Compiled":
-        """`steps`, compiled once; the memory of the state it is given is used again."""
-        options = compiler_options("brief" if self.is_brief else "best")
-        if self.layout.mesh is None:
-            return Compiled(self, jax.jit(self.steps, donate_argnums=0, compiler_options=options))
-        metrics = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), jax.eval_shape(self.nothing))
-        state = self.shardings
-        where: Any = {"in_shardings": (state, None), "out_shardings": (state, metrics)}
-        return Compiled(self, jax.jit(self.steps, donate_argnums=0, compiler_options=options, **where))
+        """Iterations as compiled programs; the memory of the state they are given is used again."""
+        return Compiled(self)
 
     @cached_property
     def compiled_init(self) -> Callable[[Key[Array, ""]], TrainState]:
@@ -286,51 +308,163 @@ class Trainer:
 
 
 LEVEL: Final = "xla_backend_optimization_level"
-Effort = Literal["best", "few calls", "brief"]
+Effort = Literal["best", "light", "few calls", "brief"]
 
 
 def compiler_options(effort: Effort) -> dict[str, Any] | None:
-    """What the compiler is told of a program. For one that is called a few times it leaves out passes that take long:
-    level 1 gave the same bits as the default on most programs that were compared, not on the step of `quick` on two
-    devices. For a run that is over in seconds it does the least it can, on CPUs without its newer way to compile loops.
+    """What the compiler is told of a program.
+
+    For one that is called a few times it leaves out passes that take long, and on CPUs its newer way to compile loops;
+    for one that runs for a small part of the time ("light") only the latter, which halves its work and makes the
+    program a sixth slower. For a run that is over in seconds it does the least it can. Whole numbers and random choices
+    stay the same bit for bit; sums of floats may be rounded otherwise.
     """
     if effort == "best" or LEVEL in os.environ.get("XLA_FLAGS", ""):
         return None
-    if effort == "few calls" or jax.default_backend() != "cpu":
-        return {LEVEL: 1}
-    return {LEVEL: 0, "xla_cpu_use_fusion_emitters": False}
+    if jax.default_backend() != "cpu":
+        return None if effort == "light" else {LEVEL: 1}
+    return {LEVEL: {"light": 2, "few calls": 1, "brief": 0}[effort], "xla_cpu_use_fusion_emitters": False}
+
+
+Obtain = Callable[[str, Callable[[], Any]], Callable[[], Any]]
+"""From the name of a program and what lowers it: a function that compiles it, or has it from somewhere else. Lowering,
+which holds Python's lock, is over when it returns."""
+DECIDE, PROPOSE, CONCLUDE = "decide", "propose", "conclude"
 
 
 class Compiled:
-    """`Trainer.steps`, compiled when it is first called, or before that in a thread of its own."""
+    """Iterations of a trainer, compiled when they are first called for, or before that in threads of their own."""
 
-    def __init__(self, trainer: Trainer, jitted: Any) -> None:
-        self.trainer, self.jitted = trainer, jitted
-        self._started: Future[Any] | None = None
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self._started: dict[str, Future[Any]] = {}
 
     def __call__(self, state: TrainState, n: Any) -> tuple[TrainState, Metrics]:
-        step = self.jitted if self._started is None else self._started.result()
-        state, metrics = step(state, n)
-        return state, metrics
+        """The state after `n` iterations, and their metrics added up; with 0 of them everything is compiled. How
+        iterations are grouped into calls changes nothing."""
+        self.start()
+        programs = {name: started.result() for name, started in self._started.items()}
+        totals = self._nothing
+        for _ in range(int(n)):
+            kind, given = "", tuple[Any, ...]()
+            if DECIDE in programs:
+                train = _wait(programs[DECIDE](state.key, state.teacher))
+                kind, given = (_kind(bool(train)), ()) if self.trainer.has_two_shapes else ("", (train,))
+            teacher, proposal = _wait(programs[PROPOSE + kind](state.key, state.teacher, *given))
+            state = state.replace(teacher=teacher)
+            state, totals = _wait(programs[CONCLUDE + kind](state, proposal, totals, *given))
+        return state, totals
 
-    def lower(self, shapes: TrainState | None = None) -> Any:
-        """Traced, for a state of these shapes, where its parts belong."""
-        return self.jitted.lower(shapes or self.trainer.shapes, jax.eval_shape(lambda: jnp.int32(0)))
+    @cached_property
+    def _nothing(self) -> Metrics:
+        """Metrics of no iterations, on the devices."""
+        nothing = jax.device_get(self.trainer.nothing())
+        where = jax.tree.map(lambda leaf: leaf.sharding, self._shapes(jax.eval_shape(self.trainer.nothing)))
+        return self.trainer.layout.place(nothing, where)
 
-    def start(self, compile_now: Callable[[], Any] | None = None) -> None:
+    def start(self, obtain: Obtain | None = None) -> None:
         """Trace now, and compile while the caller does something else: the compiler does not hold Python's lock, and
-        tracing does. A function that is given instead may have the program already."""
-        if self._started is None:
-            compile_now = compile_now or self.lower().compile
-            self._started = Future()
+        tracing does."""
+        if self._started:
+            return
+        obtain = obtain or (lambda _, lower: lower().compile)
+        started = {}
+        for name, lower in self.programs().items():
+            started[name] = future = Future[Any]()
             # Python waits for such a thread at its end: taken down under it, the compiler would crash.
-            Thread(target=self._compile, args=(self._started, compile_now), name="compiler").start()
+            Thread(target=_settle, args=(future, obtain(name, lower)), name=f"compiler: {name}").start()
+        self._started = started
 
-    def _compile(self, started: "Future[Any]", compile_now: Callable[[], Any]) -> None:
-        try:
-            started.set_result(compile_now())
-        except BaseException as error:
-            started.set_exception(error)
+    def programs(self) -> dict[str, Callable[[], Any]]:
+        """All programs by name, in the order in which they are called, each as a function that lowers it."""
+        trainer = self.trainer
+        if trainer.plan.num_eval is None:
+            return self._both("", True)
+        state, choice = self._state, self._shapes(jax.eval_shape(lambda: jnp.bool_(True)))
+        decide = {DECIDE: lambda: self._lower(trainer.decide, (state.key, state.teacher), lambda: choice)}
+        if trainer.has_two_shapes:
+            return decide | self._both(_kind(True), True) | self._both(_kind(False), False)
+        return decide | self._both("", choice)
+
+    def _both(self, kind: str, train: Any) -> dict[str, Callable[[], Any]]:
+        """`propose` and `conclude`; if only the shape of `train` is given, it is their last argument."""
+        trainer, state, nothing = self.trainer, self._state, self._shapes(jax.eval_shape(self.trainer.nothing))
+        given = () if isinstance(train, bool) else (train,)
+
+        def propose(key: Key[Array, ""], teacher: Any, *given: Any) -> tuple[Any, Proposal]:
+            return trainer.propose(key, teacher, *(given or (train,)))
+
+        def conclude(state: TrainState, proposal: Proposal, totals: Metrics, *given: Any) -> tuple[TrainState, Metrics]:
+            state, metrics = trainer.conclude(state, proposal, *(given or (train,)))
+            return state, add(totals, metrics)
+
+        asked = (state.key, state.teacher, *given)
+
+        @cache
+        def proposal() -> Proposal:
+            return self._shapes(jax.eval_shape(propose, *asked)[1], *ROWS)
+
+        return {
+            PROPOSE + kind: lambda: self._lower(propose, asked, lambda: (state.teacher, proposal()), "light", 1),
+            CONCLUDE + kind: lambda: self._lower(
+                conclude, (state, proposal(), nothing, *given), lambda: (state, nothing), "best", 0
+            ),
+        }
+
+    def _lower(
+        self,
+        function: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        results: Callable[[], Any],
+        effort: Effort = "light",
+        donated: int | None = None,
+    ) -> Any:
+        """Trace a program for arguments of some shapes; the shapes of its results say where they belong."""
+        options = compiler_options("brief" if self.trainer.is_brief else effort)
+        where: Any = {}
+        if self.trainer.layout.mesh is not None:
+            where = {"out_shardings": jax.tree.map(lambda leaf: leaf.sharding, results())}
+        return jax.jit(function, donate_argnums=donated, compiler_options=options, **where).lower(*arguments)
+
+    @cached_property
+    def _state(self) -> TrainState:
+        """The shapes of a state, and where its parts live."""
+        trainer = self.trainer
+        return trainer.shapes if trainer.layout.mesh is None else _located(trainer.shapes, trainer.shardings)
+
+    def _shapes(self, tree: Any, *rows: str) -> Any:
+        """The shapes of a tree of which some fields are sharded by rows and all else is replicated."""
+        layout = self.trainer.layout
+        if layout.mesh is None:
+            return tree
+
+        def located(part: Any, axis: int) -> Any:
+            return _located(part, jax.tree.map(lambda leaf: layout.sharding(leaf, axis), part))
+
+        if not rows:
+            return located(tree, REPLICATED)
+        return tree.unchecked(**{n: located(x, 0 if n in rows else REPLICATED) for n, x in vars(tree).items()})
+
+
+def _located(shapes: Any, shardings: Any) -> Any:
+    """Shapes that say where they live."""
+    return jax.tree.map(lambda leaf, where: leaf.update(sharding=where), shapes, shardings)
+
+
+def _wait(results: Any) -> Any:
+    """On CPUs: several devices may wait for each other for good when programs are queued."""
+    return jax.block_until_ready(results) if jax.default_backend() == "cpu" else results  # type: ignore[no-untyped-call]
+
+
+def _kind(train: bool) -> str:
+    return ", training" if train else ", scoring"
+
+
+def _settle(future: "Future[Any]", make: Callable[[], Any]) -> None:
+    try:
+        future.set_result(make())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _either(train: bool | Bool[Array, ""], branch: Callable[[bool], Any]) -> Any:

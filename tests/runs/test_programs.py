@@ -55,7 +55,7 @@ def test_a_compiled_step_is_found_again_without_tracing_it(tmp_path: Path) -> No
         return {"key": jax.random.split(state["key"])[1], "sum": state["sum"] + n * draw}, draw
 
     def obtain(name: str, lower: Callable[[], Any]) -> Any:
-        return load_or_lower(name, lower, (state, 0), (state, 0), jax.devices()[:1])()
+        return load_or_lower(name, lower, jax.devices()[:1])()
 
     def never() -> Any:
         raise AssertionError("it is kept")

@@ -33,13 +33,12 @@ def learnt():
     learner = ppo.Learner(student, CONFIG, ppo.optimiser(CONFIG))
 
     @jax.jit
-    def run(pools):
-        params = student.init(jax.random.key(0))
+    def run(params, pools):
         experience = player.play_pools(jax.random.key(1), params, pools)[0].experience
         state = learner.init(params)
         return params, *learner.learn(jax.random.key(2), params, state, experience), experience
 
-    return run(students.pools(ENVS, 2))
+    return run(jax.jit(student.init)(jax.random.key(0)), students.pools(ENVS, 2))
 
 
 def test_at_unchanged_parameters_every_ratio_is_one():

@@ -38,7 +38,7 @@ from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
 from atlas.student.network import Params
-from atlas.training import Trainer, TrainState
+from atlas.training import Obtain, Trainer, TrainState
 from atlas.words import clock, command, short
 
 Callback = Callable[[Moment], object]
@@ -271,7 +271,7 @@ def train_as_leader(
 
                 print(forecast(config, trainer, folder.path).summary(), flush=True)
             # Beside the held-out problems and the first exam.
-            trainer.compiled.start(_kept_step(trainer, config) if keep_program else None)
+            trainer.compiled.start(_kept_programs(trainer, config) if keep_program else None)
         started = time.monotonic()
         with nullcontext(silent) if quiet else bar_or_lines("held-out problems") as progress:
             exam = Exam(made, obtain(folder.held_out_file, config, progress))
@@ -432,16 +432,16 @@ def train_as_worker(config: Config, layout: Layout, team: Team) -> None:
     _fit(trainer, config, state, begun["seconds"], list(hooks), team)
 
 
-def _kept_step(trainer: Trainer, config: Config) -> Callable[[], Any] | None:
-    """What loads the training step if a run with the same settings (of any seed) has kept it, or else compiles it."""
+def _kept_programs(trainer: Trainer, config: Config) -> Obtain | None:
+    """What loads the programs of a run if one with the same settings (of any seed) has kept them, or else compiles
+    them."""
     if jax.process_count() > 1 or any(map(plugins.in_use, plugins.KINDS)):
         return None
     run = replace(config.run, seed=0, time_limit=None)
-    name = f"training step, by clock: {trainer.by_clock}\n{dump(replace(config, run=run))}"
+    settings = f"by clock: {trainer.by_clock}\n{dump(replace(config, run=run))}"
     mesh = trainer.layout.mesh
     devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
-    results = trainer.shapes, jax.eval_shape(trainer.nothing)
-    return load_or_lower(name, trainer.compiled.lower, (trainer.shapes, 0), results, devices)
+    return lambda name, lower: load_or_lower(f"{name}, {settings}", lower, devices)
 
 
 def _begin(

@@ -1,5 +1,6 @@
 """Proximal policy optimisation of a recurrent student."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Bool, Float32, Int32, Key, UInt8
 
 from atlas.config import PPOConfig
@@ -143,16 +145,20 @@ class Learner:
             scale = jnp.maximum(jnp.sqrt(running), SMALLEST_SCALE)
             steps = steps.replace(advantage=steps.advantage / scale)  # targets are made already
         plan = self._plan(key, experience.last_value.shape[0])
+        # Gradient steps work on one long vector: with kernels of its own for every layer Adam takes long to compile.
+        flat, unravel = ravel_pytree(params)
+        adam = _map_params(lambda moment: ravel_pytree(moment)[0], state.adam)
 
-        def update(state: tuple[Params, Any], turn: tuple[Array, Array]) -> tuple[tuple[Params, Any], Losses]:
+        def update(state: tuple[Array, Any], turn: tuple[Array, Array]) -> tuple[tuple[Array, Any], Losses]:
             batch = self._select(experience, steps, *turn)
-            params, adam, losses = self._update(*state, batch, rate)
-            return (params, adam), losses
+            flat, adam, losses = self._update(*state, lambda flat: self._loss(unravel(flat), batch), rate)
+            return (flat, adam), losses
 
-        (params, adam), losses = jax.lax.scan(update, (params, state.adam), plan)
+        (flat, adam), losses = jax.lax.scan(update, (flat, adam), plan)
+        adam = _map_params(lambda _, moment: unravel(moment), state.adam, adam)
         mean = self.layout.mean(jax.tree.map(jnp.mean, losses))
         explained = explained_variance(steps.value, steps.target, self.layout)
-        return params, state.replace(adam=adam), mean.replace(explained_variance=explained)
+        return unravel(flat), state.replace(adam=adam), mean.replace(explained_variance=explained)
 
     def _sequences(self, experience: Experience) -> _Sequences:
         """Advantages and targets, from the values predicted while acting."""
@@ -197,15 +203,20 @@ class Learner:
             hidden=experience.hidden[phase, chosen],
         )
 
-    def _update(self, params: Params, opt_state: Any, batch: _Batch, rate: Scalar | None) -> tuple[Params, Any, Losses]:
+    def _update(
+        self,
+        flat: Float32[Array, "size"],
+        adam: Any,
+        loss: Callable[[Float32[Array, "size"]], tuple[Scalar, Losses]],
+        rate: Scalar | None,
+    ) -> tuple[Float32[Array, "size"], Any, Losses]:
         """One gradient step."""
-        (_, losses), gradient = jax.value_and_grad(self._loss, has_aux=True)(params, batch)
+        (_, losses), gradient = jax.value_and_grad(loss, has_aux=True)(flat)
         gradient = self.layout.mean(gradient)
-        updates, opt_state = self.optimiser.update(gradient, opt_state, params)
+        updates, adam = self.optimiser.update(gradient, adam, flat)
         if rate is not None:
-            updates = jax.tree.map(lambda x: rate * x, updates)
-        losses = losses.replace(gradient_norm=optax.global_norm(gradient))
-        return optax.apply_updates(params, updates), opt_state, losses
+            updates = rate * updates
+        return flat + updates, adam, losses.replace(gradient_norm=jnp.linalg.norm(gradient))
 
     def _loss(self, params: Params, batch: _Batch) -> tuple[Scalar, Losses]:
         """The loss that is minimised, and its parts."""
@@ -233,6 +244,15 @@ class Learner:
             return advantage
         mean, variance = moments(advantage, self.layout)
         return (advantage - mean) / (jnp.sqrt(variance) + 1e-8)
+
+
+def _map_params(function: Callable[..., Any], *trees: Any) -> Any:
+    """Map the parts of the first tree that are shaped like all parameters; others stay as the last tree has them."""
+
+    def whole(part: Any) -> bool:
+        return isinstance(part, Params)
+
+    return jax.tree.map(lambda *parts: function(*parts) if whole(parts[0]) else parts[-1], *trees, is_leaf=whole)
 
 
 def moments(x: Float32[Array, "time envs"], layout: Layout = ALONE) -> tuple[Scalar, Scalar]:
