@@ -75,6 +75,8 @@ class _Carry(Struct):
     cut: WorldState
     """Last state of the most recent truncated episode."""
     was_cut: Bool[Array, "envs"]
+    after: Float32[Array, "envs"]
+    """Value of the state that the last step led to, before any reset; only where somebody asks for it."""
 
 
 class _Fixed(Struct):
@@ -144,7 +146,7 @@ class Player:
             noise=noise,
             previous=first.previous,
             hidden=hidden,
-            last_value=self._look(fixed, last)[2],
+            last_value=last.after,
         )
         rollout = Rollout(
             experience=experience,
@@ -175,6 +177,7 @@ class Player:
             start=jnp.ones(envs, bool),
             cut=jax.vmap(_bare)(world),
             was_cut=jnp.zeros(envs, bool),
+            after=jnp.zeros(envs),
         )
 
     def _scan(
@@ -182,11 +185,12 @@ class Player:
     ) -> tuple[_Carry, tuple[Float32[Array, "phases envs memory"], Transitions]]:
         """All steps, phase by phase."""
 
-        def phase(carry: _Carry, chances: Float32[Array, "time envs"]) -> tuple[_Carry, Any]:
-            last, steps = jax.lax.scan(lambda now, chance: self._step(fixed, now, chance), carry, chances)
+        def phase(carry: _Carry, each: tuple[Float32[Array, "time envs"], Bool[Array, "time"]]) -> tuple[_Carry, Any]:
+            last, steps = jax.lax.scan(lambda now, one: self._step(fixed, now, *one), carry, each)
             return last, (carry.hidden, steps)
 
-        last, (hidden, steps) = jax.lax.scan(phase, first, chances)
+        is_last = (jnp.arange(self.steps) == self.steps - 1).reshape(chances.shape[:2])
+        last, (hidden, steps) = jax.lax.scan(phase, first, (chances, is_last))
         return last, (hidden, jax.tree.map(lambda leaf: leaf.reshape(self.steps, *leaf.shape[2:]), steps))
 
     def _observe(self, fixed: _Fixed, now: _Carry) -> tuple[UInt8[Array, "envs rows cols"], Int[Array, "envs depth"]]:
@@ -203,7 +207,9 @@ class Player:
         seen = Observation(view=view, nodes=rows, previous=now.previous, start=now.start)
         return self.student.step(fixed.params, fixed.tables, seen, now.hidden)
 
-    def _step(self, fixed: _Fixed, now: _Carry, chance: Float32[Array, "envs"]) -> tuple[_Carry, Transitions]:
+    def _step(
+        self, fixed: _Fixed, now: _Carry, chance: Float32[Array, "envs"], is_last: Bool[Array, ""]
+    ) -> tuple[_Carry, Transitions]:
         """Observe, act, and start the next episode where one ended."""
         view, nodes = self._observe(fixed, now)
         hidden, logits, value = self._look(fixed, now)
@@ -213,6 +219,9 @@ class Player:
         ended = now.replace(
             world=world, hidden=hidden, previous=action.astype(jnp.uint8), start=jnp.zeros_like(now.start)
         )
+        # The end of a rollout cuts episodes off as the step limit does.
+        asked = jnp.any(step.truncated) | is_last if self.bootstrap else is_last
+        after = jax.lax.cond(asked, lambda: self._look(fixed, ended)[2], lambda: jnp.zeros_like(value))
         transition = Transitions(
             view=view,
             nodes=nodes.astype(jnp.int8),
@@ -225,17 +234,9 @@ class Player:
             done=step.done,
             accepted=step.accepted,
             truncated=step.truncated,
-            cut_value=self._cut_value(fixed, ended, step) if self.bootstrap else None,
+            cut_value=jnp.where(step.truncated, after, 0.0) if self.bootstrap else None,
         )
-        return _autoreset(fixed.starts, ended, step), transition
-
-    def _cut_value(self, fixed: _Fixed, ended: _Carry, step: Step) -> Float32[Array, "envs"]:
-        """The value of the last states of truncated episodes. Skipped at steps without any, which are most."""
-
-        def look() -> Float32[Array, "envs"]:
-            return jnp.where(step.truncated, self._look(fixed, ended)[2], 0.0)
-
-        return jax.lax.cond(jnp.any(step.truncated), look, lambda: jnp.zeros_like(step.reward))
+        return _autoreset(fixed.starts, ended.replace(after=after), step), transition
 
     def _partial(self, running: WorldState, cut: WorldState, was_cut: Bool[Array, ""]) -> Partial:
         """The unfinished episode if it has made a step, else the last truncated one. For one environment."""

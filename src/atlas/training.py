@@ -267,12 +267,19 @@ class Trainer:
     def compiled_init(self) -> Callable[[Key[Array, ""]], TrainState]:
         """`init`, compiled; its result is where it belongs."""
         where: Any = {} if self.layout.mesh is None else {"out_shardings": self.shardings}
-        return jax.jit(self.init, compiler_options=compiler_options("brief" if self.is_brief else "few calls"), **where)
+        options = compiler_options("brief" if self.is_brief else "few calls")
+        return jax.jit(self._init, compiler_options=options, **where)
+
+    @cached_property
+    def _init(self) -> Callable[[Key[Array, ""]], TrainState]:
+        """`init`, always as the same object: JAX traces it once for its shapes and the program."""
+        return self.init
 
     @cached_property
     def shapes(self) -> TrainState:
         """A state without content."""
-        return jax.eval_shape(self.init, jax.random.key(0))
+        shapes: TrainState = jax.eval_shape(self._init, jax.random.key(0))
+        return shapes
 
     @cached_property
     def shardings(self) -> Any:

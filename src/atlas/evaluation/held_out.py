@@ -130,8 +130,9 @@ class Exam:
     def __init__(self, made: Parts, chosen: HeldOut, attempts: int = 1) -> None:
         self.student, self.chosen = made.student, chosen
         problems = list(one_by_one(chosen.problems))
+        jit, jit_once = (jit_for(made.config, effort) for effort in ("best", "few calls"))
         self.evaluator = Evaluator(
-            problems, attempts, chosen.step_limit, lanes=len(problems), jit=jit_for(made.config, "best")
+            problems, attempts, chosen.step_limit, lanes=len(problems), jit=jit, jit_once=jit_once
         )
 
     def rates(self, params: Any, number: int) -> SolveRates:

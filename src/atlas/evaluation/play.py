@@ -295,12 +295,14 @@ class Evaluator:
         seed: int = 0,
         lanes: int = LANES,
         jit: Callable[..., Any] = jax.jit,
+        jit_once: Callable[..., Any] = jax.jit,
     ) -> None:
+        """`jit` compiles what plays, `jit_once` what is called once a policy."""
         for name, value in (("attempts", attempts), ("step_limit", step_limit), ("lanes", lanes)):
             if value < 1:
                 raise AtlasError(f"{name} = {value} is not allowed: at least 1 is needed")
         self.problems, self.attempts, self.greedy, self.lanes = problems, attempts, greedy, lanes
-        self.seed, self._jit = seed, jit
+        self.seed, self._jit, self._jit_once = seed, jit, jit_once
         self.batches = list(_batches(problems, step_limit))
         self._actors: dict[NetworkConfig, tuple[StudentActor, Any]] = {}
         self._compiled: dict[Any, Any] = {}
@@ -317,7 +319,7 @@ class Evaluator:
                 keys = jax.vmap(jax.random.fold_in, (None, 0))(_keys(key)[0], numbers)
                 return actor.know(keys, params, _graphs(tasks))
 
-            self._actors[student.config] = actor, self._jit(known)
+            self._actors[student.config] = actor, self._jit_once(known)
         actor, know = self._actors[student.config]
         key = self._key(seed)
         return self.of_actor(actor, lambda batch: know(key, params, batch.numbers, batch.problems.task), progress, seed)
@@ -406,8 +408,8 @@ class Evaluator:
                 return playing.constants(_keys(key)[1], problems, numbers, self.attempts)
 
             self._compiled[name] = (
-                self._jit(constants),
-                self._jit(lambda fixed, first, end: playing.begin(fixed, lanes, first, end)),
+                self._jit_once(constants),
+                self._jit_once(lambda fixed, first, end: playing.begin(fixed, lanes, first, end)),
                 self._jit(
                     lambda known, constants, queue: playing.play(known, constants, queue, STRIDE), donate_argnums=2
                 ),
