@@ -2,7 +2,8 @@
 
 `python benchmarks/teachers.py all` trains, evaluates, prints the tables and draws the figures. It can be stopped with
 Ctrl-C and called again: runs go on where they were, and what is finished is not done again. `run` only trains, `table`
-only evaluates what there is.
+only evaluates what there is. What the tables are made of is kept in benchmarks/results, one small file a run: runs
+whose folders are gone, or that were made on another machine, still count.
 
 In the *blind* track problems are sampled independently and no solver is asked; in the *informed* track tasks are
 sampled for their levels and problems (children, too) pass the relaxed check. ACCEL's plain form takes part in both.
@@ -25,6 +26,7 @@ import numpy as np
 
 from atlas.config import Config
 from atlas.evaluation.statistics import Estimate, bootstrap, interval, mean, resampled
+from atlas.runs.hosts import processor
 from atlas.settings import load
 
 Arms = dict[str, tuple[str, ...]]
@@ -149,29 +151,81 @@ def panels(
     plt.close()
 
 
+def result(run: Path, sets: Sequence[str]) -> dict[str, Any]:
+    """All that tables and figures say of a run: how many attempts at each problem its policies solved, how much it
+    played, and what its curriculum was like."""
+    told = {}
+    for one in sets:
+        curve = evaluated(run, one, "--over-time", "--points", str(POINTS))
+        attempts = int(curve["set"].get("attempts", 1))
+        points = [
+            {"steps": p["steps"], "seconds": p["seconds"], "solved": [round(attempts * x) for x in p["rates"]]}
+            for p in curve["points"]
+        ]
+        told[Path(one).stem] = {"attempts": attempts, "points": points}
+    played, trained, updates = work(run)
+    seen = exams(run)
+    portrait = {
+        key: [[record["steps"], round(value, 3)] for record in seen if (value := portrayed(record, key)) is not None]
+        for key in PORTRAIT
+    }
+    return {
+        "processor": processor(), "minutes": load(Config, run / "config.yaml").run.time_limit,
+        "played": played, "trained": trained, "updates": updates, "portrait": portrait, "sets": told,
+    }  # fmt: skip
+
+
+def results(folder: Path, kept: Path, arms: Arms, sets: Sequence[str]) -> "list[Arm]":
+    """The results of all runs that have come to their end, in this folder or before. Runs of a folder count for more
+    than what was kept of others."""
+    kept.mkdir(parents=True, exist_ok=True)
+    names = [Path(one).stem for one in sets]
+    for run in (run for runs in finished(folder, arms).values() for run in runs):
+        if not json.loads((run / "summary.json").read_text())["stopped"]:
+            (kept / f"{run.name}.json").write_text(json.dumps(result(run, sets), separators=(",", ":")) + "\n")
+    found = []
+    for arm in arms:
+        files = sorted(kept.glob(f"{arm}-[0-9].json"))
+        runs = [one for file in files if not set(names) - (one := json.loads(file.read_text()))["sets"].keys()]
+        found += [Arm(arm, runs)] if runs else []
+    if len(lengths := {run["minutes"] for arm in found for run in arm.runs}) > 1:
+        raise SystemExit(f"{kept} has runs of {', '.join(map(str, sorted(lengths)))} minutes: they cannot be compared")
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Arm:
-    """The runs of a teacher, and the solve rate of every problem at every policy that they kept."""
+    """A teacher and the results of its runs."""
 
     name: str
-    runs: list[Path]
-    curves: dict[str, list[Any]]
-    """By set: what `atlas eval --over-time` says of each run."""
+    runs: list[dict[str, Any]]
 
     @property
     def steps(self) -> float:
         """Env steps that all of its runs have made."""
-        return min(curve["points"][-1]["steps"] for curves in self.curves.values() for curve in curves)
+        return min(one["points"][-1]["steps"] for run in self.runs for one in run["sets"].values())
+
+    def attempts(self, problems: str) -> int:
+        """Attempts at each problem of a set."""
+        return int(self.runs[0]["sets"][problems]["attempts"])
+
+    def lines(self, problems: str) -> list[list[tuple[float, float]]]:
+        """Minutes and the share that was solved, of each run."""
+        points = [run["sets"][problems]["points"] for run in self.runs]
+        return [[(p["seconds"] / 60, float(np.mean(self._rates(problems, p)))) for p in line] for line in points]
 
     def rates(self, problems: str, steps: float | None = None) -> np.ndarray:
         """`[runs, problems]`: at the end, or at so many env steps, between two policies in proportion."""
 
-        def at(curve: Any) -> np.ndarray:
-            known = np.array([point["steps"] for point in curve["points"]], float)
-            table = np.array([point["rates"] for point in curve["points"]], float)
+        def at(points: list[dict[str, Any]]) -> np.ndarray:
+            known = np.array([point["steps"] for point in points], float)
+            table = np.stack([self._rates(problems, point) for point in points])
             return table[-1] if steps is None else np.array([np.interp(steps, known, column) for column in table.T])
 
-        return np.stack([at(curve) for curve in self.curves[problems]])
+        return np.stack([at(run["sets"][problems]["points"]) for run in self.runs])
+
+    def _rates(self, problems: str, point: dict[str, Any]) -> np.ndarray:
+        return np.array(point["solved"]) / self.attempts(problems)
 
 
 def estimate(rates: np.ndarray, attempts: int) -> Estimate:
@@ -199,19 +253,20 @@ def table(arms: list[Arm], sets: Sequence[str], track: str) -> str:
     columns = [
         f"{one}, {when}" for one in sets for when in ("equal time", "less ACCEL", "equal env steps", "less ACCEL")
     ]
-    rows = [f"Track: {track}; equal env steps are {steps / 1e6:.1f} M.", ""]
+    machines = " and ".join(sorted({run["processor"] for arm in arms for run in arm.runs}))
+    rows = [f"Track: {track}; equal env steps are {steps / 1e6:.1f} M; on {machines}.", ""]
     rows += ["| " + " | ".join(("teacher", "seeds", *columns, "env steps played", "trained on")) + " |"]
     rows.append("|---" * (len(columns) + 4) + "|")
     for arm in arms:
         cells = []
         for one in sets:
-            attempts = int(arm.curves[one][0]["set"].get("attempts", 1))
+            attempts = arm.attempts(one)
             for when in (None, steps):
                 rates = arm.rates(one, when)
                 cells.append(told(estimate(rates, attempts)))
                 apart = rival and rival is not arm and difference(rates, rival.rates(one, when), attempts)
                 cells.append(told(apart, "+") if apart else "")
-        played, trained, _ = np.mean([work(run) for run in arm.runs], axis=0)
+        played, trained = (np.mean([run[what] for run in arm.runs]) for what in ("played", "trained"))
         own = (NAMES[arm.name], str(len(arm.runs)), *cells, f"{played:.1f} M", f"{trained:.1f} M")
         rows.append("| " + " | ".join(own) + " |")
     return "\n".join(rows)
@@ -222,10 +277,7 @@ def curves(arms: list[Arm], sets: Sequence[str], out: Path) -> None:
 
     def draw(side: Any, number: int) -> None:
         for colour, arm in enumerate(arms):
-            lines = [
-                [(p["seconds"] / 60, 100 * float(np.mean(p["rates"]))) for p in curve["points"]]
-                for curve in arm.curves[sets[number]]
-            ]
+            lines = [[(minutes, 100 * rate) for minutes, rate in line] for line in arm.lines(sets[number])]
             for line in lines:
                 side.plot(*zip(*line, strict=True), f"C{colour}", alpha=0.3, linewidth=1)
             minutes = np.linspace(0, min(line[-1][0] for line in lines), 24)
@@ -240,7 +292,7 @@ def portraits(arms: list[Arm], out: Path) -> None:
     sides = plt.subplots(1, len(PORTRAIT), figsize=(3.4 * len(PORTRAIT), 3.4), layout="constrained")[1]
     for side, (key, title) in zip(sides, PORTRAIT.items(), strict=True):
         for colour, arm in enumerate(arms):
-            points = [(r["steps"] / 1e6, value) for r in exams(arm.runs[0]) if (value := portrayed(r, key)) is not None]
+            points = [(steps / 1e6, value) for steps, value in arm.runs[0]["portrait"][key]]
             if points:
                 side.plot(*zip(*points, strict=True), f"C{colour}", label=NAMES[arm.name])
         side.set(title=title, xlabel="env steps, M")
@@ -304,6 +356,9 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="of the runs; runs/teachers-SIZE if not given")
     parser.add_argument("--out", type=Path, default=Path("docs/figures"), help="where figures go")
     parser.add_argument(
+        "--results", type=Path, default=Path("benchmarks/results"), help="where the results of runs are kept"
+    )
+    parser.add_argument(
         "--set", nargs="+", default=(), metavar="KEY=VALUE", help="settings of all runs, e.g. run.num_envs=8"
     )
     args = parser.parse_args()
@@ -316,20 +371,9 @@ def main() -> None:
     if args.what == "run":
         return
     names = [Path(one).stem for one in args.sets]
+    everything = results(folder, args.results / f"teachers-{args.size}", arms, args.sets)
     for track, members in TRACKS.items():
-        runs = {arm: own for arm, own in finished(folder, arms).items() if arm in members}
-        known = [
-            Arm(
-                arm,
-                own,
-                {
-                    n: [evaluated(run, one, "--over-time", "--points", str(POINTS)) for run in own]
-                    for n, one in zip(names, args.sets, strict=True)
-                },
-            )
-            for arm, own in runs.items()
-        ]
-        if known:
+        if known := [arm for arm in everything if arm.name in members]:
             print(table(known, names, track), end="\n\n")
             curves(known, names, args.out / f"teachers-{args.size}-{track}.svg")
             portraits(known, args.out / f"teachers-{args.size}-{track}-curricula.svg")

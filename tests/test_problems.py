@@ -132,6 +132,7 @@ def test_too_hard_a_check_does_not_hang():
     )
     problems = jax.jit(nothing, static_argnums=1)(jax.random.key(0), 4)
     assert problems.level.rooms.shape == (4,)
+    assert np.all(problems.level.rooms > 0), "they are problems all the same"
 
 
 def test_a_check_is_needed():

@@ -135,10 +135,10 @@ def by_hand(env):
             state, previous, start, hidden, unsolved = carry
             seen, hidden, _, value = look(state, previous, start, hidden)
             state, result = world.step(problem, state, action.astype(jnp.int32))
-            cut_value = look(state, action, jnp.array(False), hidden)[3]
+            after_it = look(state, action, jnp.array(False), hidden)[3]
             unsolved = restart(result.truncated, state, unsolved)
             after = (restart(result.done, begin, state), action, result.done, hidden, unsolved)
-            return after, (seen, value, result, jnp.where(result.truncated, cut_value, 0.0))
+            return after, (seen, value, result, after_it)
 
         first = (begin, jnp.uint8(0), jnp.array(True), student.initial_hidden(1), begin)
         last, lived = jax.lax.scan(step, first, actions)
@@ -153,7 +153,7 @@ def test_what_is_stored_is_what_happens_step_by_step():
     played = rollout(REPLAY)
     env = int(np.argmax(played.steps.accepted.any(0) & played.steps.truncated.any(0)))
     steps = jax.tree.map(lambda leaf: leaf[:, env], played.steps)
-    level, (state, *_, unsolved), (seen, value, result, cut_value) = by_hand(env)
+    level, (state, *_, unsolved), (seen, value, result, after_it) = by_hand(env)
     np.testing.assert_array_equal(seen.view[:, 0], steps.view)
     np.testing.assert_array_equal(seen.nodes[:, 0], steps.nodes)
     np.testing.assert_allclose(value[:, 0], steps.value, atol=1e-5)
@@ -161,7 +161,8 @@ def test_what_is_stored_is_what_happens_step_by_step():
         np.testing.assert_array_equal(getattr(result, name), getattr(steps, name))
     assert steps.truncated.any()
     assert steps.accepted.any()
-    np.testing.assert_allclose(cut_value[:, 0], steps.cut_value, atol=1e-5)
+    np.testing.assert_allclose(np.where(steps.truncated, after_it[:, 0], 0.0), steps.cut_value, atol=1e-5)
+    np.testing.assert_allclose(after_it[-1, 0], played.experience.last_value[env], atol=1e-5)
     partial = jax.tree.map(lambda leaf: leaf[env], played.partial)
     assert partial.valid
     if state.time > 0:

@@ -1,7 +1,8 @@
 """A cache on disk of compiled programs: a command that needs one need not trace and compile it again.
 
-They are found by the code of this package, JAX's version, the machine's kind of device and the shapes of their
-arguments. Files are read only if nobody else can have written them: like those of JAX's own cache, they are executed.
+They are found by the code of this package, the versions of JAX and Optax, the machine's kind of device, how many cores
+may be used, and the shapes of their arguments. Files are read only if nobody else can have written them: like those of
+JAX's own cache, they are executed.
 Nothing is kept before a command asks for it with `keep_programs`.
 """
 
@@ -14,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Final
@@ -24,7 +26,7 @@ from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from atlas import plugins
-from atlas.runs.hosts import processor
+from atlas.runs.hosts import cores, processor
 from atlas.runs.store import cache_folder, remember_compiled, write_whole
 from atlas.struct import Struct
 
@@ -87,7 +89,7 @@ class Program:
 
         with _compiled_anew():
             compiled = jax.jit(flat).lower(*leaves).compile()
-        with contextlib.suppress(OSError, ValueError, NotImplementedError):  # it is not kept then
+        with contextlib.suppress(Exception):  # it is not kept then
             program, _, _ = serialize(compiled)
             _write(path, _closed({"form": form[0], "leaves": form[1]}, program))
         return _rebuilt(compiled, form[0])
@@ -112,10 +114,11 @@ def load_or_lower(name: str, lower: Callable[[], Any], devices: Sequence[jax.Dev
         before = found[threading.get_ident()]
         compiled = traced.compile()
         if found[threading.get_ident()] == before:
-            with contextlib.suppress(OSError, ValueError, NotImplementedError):
+            with contextlib.suppress(Exception):  # it is not kept then
                 program, *trees = serialize(compiled)
                 forms = [(_described(tree.unflatten(range(tree.num_leaves))), tree.num_leaves) for tree in trees]
-                _write(path, _closed(forms, program))
+                if [jax.tree.structure(_made(form, range(count))) for form, count in forms] == trees:
+                    _write(path, _closed(forms, program))
         return compiled
 
     return make
@@ -138,7 +141,9 @@ def _path(*words: str) -> Path:
     """The file of a program with this name, made by this code for this machine."""
     ways: Any = jax.config
     random = f"{ways.jax_threefry_partitionable} {ways.jax_default_prng_impl} {ways.jax_enable_x64}"
-    made = random, jax.__version__, jax.default_backend(), os.environ.get("XLA_FLAGS", ""), _instructions(), code()
+    versions = " ".join(f"{name} {version(name)}" for name in ("jax", "jaxlib", "optax"))
+    device = f"{jax.default_backend()} {jax.devices()[0].device_kind} {cores()}"
+    made = random, versions, device, os.environ.get("XLA_FLAGS", ""), _instructions(), code()
     return cache_folder() / "programs" / hashlib.sha256("\n".join((*words, *made)).encode()).hexdigest()[:32]
 
 

@@ -3,8 +3,9 @@
 Rollout and update are traced once each. `lax.cond` outside `vmap` is a true branch: an iteration that only scores new
 problems costs no gradient work.
 
-A step is compiled as two programs, side by side: one proposes problems, the other does the rest. The first is much code
-that runs for a short time, so the compiler takes less trouble with it.
+A step is compiled as programs side by side: one proposes problems, another does the rest (each of them twice where
+batches that are only scored have another size), and where the teacher has a choice a small one decides which. The first
+is much code that runs for a short time, so the compiler takes less trouble with it.
 """
 
 import os
@@ -322,9 +323,9 @@ def compiler_options(effort: Effort) -> dict[str, Any] | None:
     """What the compiler is told of a program.
 
     For one that is called a few times it leaves out passes that take long, and on CPUs its newer way to compile loops;
-    for one that runs for a small part of the time ("light") only the latter, which halves its work and makes the
-    program a sixth slower. For a run that is over in seconds it does the least it can. Whole numbers and random choices
-    stay the same bit for bit; sums of floats may be rounded otherwise.
+    for one that runs for a small part of the time ("light") little more than the latter, which saves it most of its
+    work and makes the program a sixth slower. For a run that is over in seconds it does the least it can. Sums of
+    floats may be rounded otherwise; whole numbers are the same.
     """
     if effort == "best" or LEVEL in os.environ.get("XLA_FLAGS", ""):
         return None
@@ -334,8 +335,8 @@ def compiler_options(effort: Effort) -> dict[str, Any] | None:
 
 
 Obtain = Callable[[str, Callable[[], Any]], Callable[[], Any]]
-"""From the name of a program and what lowers it: a function that compiles it, or has it from somewhere else. Lowering,
-which holds Python's lock, is over when it returns."""
+"""From the name of a program and what lowers it: a function that compiles it, or has it from somewhere else. Lowering
+holds Python's lock, so it is done before that function is called, where it is needed."""
 DECIDE, PROPOSE, CONCLUDE = "decide", "propose", "conclude"
 
 

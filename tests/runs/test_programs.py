@@ -1,6 +1,9 @@
 """Programs that are kept between processes."""
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +74,37 @@ def test_a_compiled_step_is_found_again_without_tracing_it(tmp_path: Path) -> No
     file.chmod(0o666)  # others may have written it
     with pytest.raises(AssertionError, match="it is kept"):
         obtain("step", never)
+
+
+TRAIN = """
+import sys
+
+from atlas.cli import main
+from atlas.training import Compiled
+
+
+def never(*_):
+    raise AssertionError("it is kept")
+
+
+if sys.argv[2] == "kept":
+    Compiled._lower = never
+sys.exit(main(["train", "tiny", "--folder", sys.argv[1], "--json"]))
+"""
+
+
+@pytest.mark.slow
+def test_the_programs_of_a_run_are_found_again_without_tracing_them(tmp_path: Path) -> None:
+    """As a user has them: in processes of their own, with the compiler's options as they are."""
+    own = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_COMPILATION_CACHE_DIR")}
+    losses = []
+    for name in ("made", "kept"):
+        command = [sys.executable, "-c", TRAIN, str(tmp_path / name), name]
+        subprocess.run(command, env=own | {"XDG_CACHE_HOME": str(tmp_path / "cache")}, check=True, capture_output=True)
+        records = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
+        losses.append({record["iteration"]: record.get("losses") for record in records}.popitem())
+    assert losses[0] == losses[1]
+    assert len(list((tmp_path / "cache" / "atlas" / "programs").iterdir())) >= 5
 
 
 def test_programs_that_nobody_asks_for_are_removed(tmp_path: Path) -> None:
