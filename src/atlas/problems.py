@@ -93,7 +93,7 @@ def batch_sampler(
         raise ValueError("solvable problems need a check")
 
     def screened(key: Key[Array, ""], n: int) -> Problem:
-        _, key_rounds = jax.random.split(key)
+        key_rounds = jax.random.split(key)[1]  # of two, so that draws stay what they were
         drawn_at_once = n * config.oversample
 
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
