@@ -1,9 +1,10 @@
 """All teachers, several seeds, one core each: at equal wall clock and at equal env steps, in two tracks.
 
-`python benchmarks/teachers.py all` trains, evaluates, prints the tables and draws the figures. It can be stopped with
-Ctrl-C and called again: runs go on where they were, and what is finished is not done again. `run` only trains, `table`
-only evaluates what there is. What the tables are made of is kept in benchmarks/results, one small file a run: runs
-whose folders are gone, or that were made on another machine, still count.
+`python benchmarks/teachers.py all` trains, evaluates each run as it ends, prints the tables and draws the figures. It
+can be stopped with Ctrl-C and called again: runs go on where they were, and what is finished is not done again. `run`
+trains and evaluates, `table` evaluates and shows what there is. What the tables are made of is kept in
+benchmarks/results, one small file a run: runs whose folders are gone, or that were made on another machine, still
+count, and are not made again (`--results` names another folder, to begin anew).
 
 In the *blind* track problems are sampled independently and no solver is asked; in the *informed* track tasks are
 sampled for their levels and problems (children, too) pass the relaxed check. ACCEL's plain form takes part in both.
@@ -81,9 +82,17 @@ def arms_of(size: str, only: Sequence[str] = ()) -> Arms:
 
 
 def train(
-    folder: Path, arms: Arms, seeds: int, minutes: float, more: Sequence[str] = (), cores: Sequence[int] = ()
+    folder: Path,
+    arms: Arms,
+    seeds: int,
+    minutes: float,
+    more: Sequence[str] = (),
+    cores: Sequence[int] = (),
+    known: Callable[[str], bool] = lambda name: False,
+    ended: Callable[[Path, int], None] = lambda run, core: None,
 ) -> None:
-    """Every arm with every seed, each pinned to a core of its own; what was begun goes on."""
+    """Every arm with every seed, each pinned to a core of its own; what was begun goes on, what is `known` is left
+    out. `ended(run, core)` is called after each, before its core takes the next."""
     free: Queue[int] = Queue()
     for core in cores or sorted(os.sched_getaffinity(0)):
         free.put(core)
@@ -100,10 +109,11 @@ def train(
             command += ["--folder", str(run), "--overwrite"]
         with open(folder / f"{arm}-{seed}.log", "a") as log:
             subprocess.run(["taskset", "-c", str(core), *command], stdout=log, stderr=log, check=True)
+        ended(run, core)
         free.put(core)
 
     folder.mkdir(parents=True, exist_ok=True)
-    jobs = [(arm, seed) for seed in range(seeds) for arm in arms]
+    jobs = [(arm, seed) for seed in range(seeds) for arm in arms if not known(f"{arm}-{seed}")]
     with ThreadPoolExecutor(free.qsize()) as pool:
         try:
             list(pool.map(one, jobs))
@@ -112,12 +122,13 @@ def train(
             raise SystemExit("stopped; the same command goes on") from None
 
 
-def evaluated(run: Path, problems: str, *more: str) -> Any:
+def evaluated(run: Path, problems: str, *more: str, core: int | None = None) -> Any:
     """What `atlas eval` says of a run on a set; it is asked only once."""
     name = Path(problems).stem + ("-over-time" if "--over-time" in more else "")
     kept = run / "evaluations" / f"{name}.json"
     if not kept.exists():
-        command = [sys.executable, "-m", "atlas", "eval", str(run), "--problems", problems, *more]
+        command = [] if core is None else ["taskset", "-c", str(core)]
+        command += [sys.executable, "-m", "atlas", "eval", str(run), "--problems", problems, *more]
         subprocess.run(command, check=True, stdout=sys.stderr)
     return json.loads(kept.read_text())
 
@@ -151,12 +162,12 @@ def panels(
     plt.close()
 
 
-def result(run: Path, sets: Sequence[str]) -> dict[str, Any]:
+def result(run: Path, sets: Sequence[str], core: int | None = None) -> dict[str, Any]:
     """All that tables and figures say of a run: how many attempts at each problem its policies solved, how much it
     played, and what its curriculum was like."""
     told = {}
     for one in sets:
-        curve = evaluated(run, one, "--over-time", "--points", str(POINTS))
+        curve = evaluated(run, one, "--over-time", "--points", str(POINTS), core=core)
         attempts = int(curve["set"].get("attempts", 1))
         points = [
             {"steps": p["steps"], "seconds": p["seconds"], "solved": [round(attempts * x) for x in p["rates"]]}
@@ -175,18 +186,28 @@ def result(run: Path, sets: Sequence[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def keep(run: Path, kept: Path, sets: Sequence[str], core: int | None = None) -> None:
+    """Write down the result of a run that has come to its end."""
+    if not json.loads((run / "summary.json").read_text())["stopped"]:
+        kept.mkdir(parents=True, exist_ok=True)
+        (kept / f"{run.name}.json").write_text(json.dumps(result(run, sets, core), separators=(",", ":")) + "\n")
+
+
+def kept_result(file: Path, sets: Sequence[str]) -> dict[str, Any] | None:
+    """What was written down of a run; None if that is nothing, or if it has not played all of the sets."""
+    one: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {"sets": {}}
+    return None if {Path(name).stem for name in sets} - one["sets"].keys() else one
+
+
 def results(folder: Path, kept: Path, arms: Arms, sets: Sequence[str]) -> "list[Arm]":
-    """The results of all runs that have come to their end, in this folder or before. Runs of a folder count for more
-    than what was kept of others."""
-    kept.mkdir(parents=True, exist_ok=True)
-    names = [Path(one).stem for one in sets]
+    """The results of all runs that have come to their end, in this folder or before."""
     for run in (run for runs in finished(folder, arms).values() for run in runs):
-        if not json.loads((run / "summary.json").read_text())["stopped"]:
-            (kept / f"{run.name}.json").write_text(json.dumps(result(run, sets), separators=(",", ":")) + "\n")
+        if kept_result(kept / f"{run.name}.json", sets) is None:
+            keep(run, kept, sets)
     found = []
     for arm in arms:
         files = sorted(kept.glob(f"{arm}-[0-9].json"))
-        runs = [one for file in files if not set(names) - (one := json.loads(file.read_text()))["sets"].keys()]
+        runs = [one for file in files if (one := kept_result(file, sets))]
         found += [Arm(arm, runs)] if runs else []
     if len(lengths := {run["minutes"] for arm in found for run in arm.runs}) > 1:
         raise SystemExit(f"{kept} has runs of {', '.join(map(str, sorted(lengths)))} minutes: they cannot be compared")
@@ -363,15 +384,24 @@ def main() -> None:
     )
     args = parser.parse_args()
     folder = args.folder or Path("runs") / f"teachers-{args.size}"
+    kept = args.results / f"teachers-{args.size}"
     arms = arms_of(args.size, args.only)
     if args.what != "table":
         more = [part for one in args.set for part in (f"--{one.partition('=')[0]}", one.partition("=")[2])]
         minutes = args.minutes or {"quick": 8.0, "laptop": 60.0}[args.size]
-        train(folder, arms, args.seeds, minutes, more, args.cores)
+
+        def known(name: str) -> bool:
+            one = kept_result(kept / f"{name}.json", args.sets)
+            return one is not None and one["minutes"] == minutes
+
+        train(
+            folder, arms, args.seeds, minutes, more, args.cores,
+            known, lambda run, core: keep(run, kept, args.sets, core),
+        )  # fmt: skip
     if args.what == "run":
         return
     names = [Path(one).stem for one in args.sets]
-    everything = results(folder, args.results / f"teachers-{args.size}", arms, args.sets)
+    everything = results(folder, kept, arms, args.sets)
     for track, members in TRACKS.items():
         if known := [arm for arm in everything if arm.name in members]:
             print(table(known, names, track), end="\n\n")
