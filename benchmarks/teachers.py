@@ -4,7 +4,7 @@
 can be stopped with Ctrl-C and called again: runs go on where they were, and what is finished is not done again. `run`
 trains and evaluates, `table` evaluates and shows what there is. What the tables are made of is kept in
 benchmarks/results, one small file a run: runs whose folders are gone, or that were made on another machine, still
-count, and are not made again (`--results` names another folder, to begin anew).
+count, and are not made again (`--results` and `--folder` name other folders, to begin anew).
 
 In the *blind* track problems are sampled independently and no solver is asked; in the *informed* track tasks are
 sampled for their levels and problems (children, too) pass the relaxed check. ACCEL's plain form takes part in both.
@@ -107,10 +107,12 @@ def train(
         else:
             command += ["train", *arms[arm], "--run.seed", str(seed), "--run.time-limit", str(minutes), *more]
             command += ["--folder", str(run), "--overwrite"]
-        with open(folder / f"{arm}-{seed}.log", "a") as log:
-            subprocess.run(["taskset", "-c", str(core), *command], stdout=log, stderr=log, check=True)
-        ended(run, core)
-        free.put(core)
+        try:
+            with open(folder / f"{arm}-{seed}.log", "a") as log:
+                subprocess.run(["taskset", "-c", str(core), *command], stdout=log, stderr=log, check=True)
+            ended(run, core)
+        finally:
+            free.put(core)
 
     folder.mkdir(parents=True, exist_ok=True)
     jobs = [(arm, seed) for seed in range(seeds) for arm in arms if not known(f"{arm}-{seed}")]
@@ -123,10 +125,10 @@ def train(
 
 
 def evaluated(run: Path, problems: str, *more: str, core: int | None = None) -> Any:
-    """What `atlas eval` says of a run on a set; it is asked only once."""
+    """What `atlas eval` says of a run on a set; it is asked once, and again if the run went on."""
     name = Path(problems).stem + ("-over-time" if "--over-time" in more else "")
     kept = run / "evaluations" / f"{name}.json"
-    if not kept.exists():
+    if not kept.exists() or kept.stat().st_mtime < (run / "summary.json").stat().st_mtime:
         command = [] if core is None else ["taskset", "-c", str(core)]
         command += [sys.executable, "-m", "atlas", "eval", str(run), "--problems", problems, *more]
         subprocess.run(command, check=True, stdout=sys.stderr)
@@ -206,12 +208,22 @@ def results(folder: Path, kept: Path, arms: Arms, sets: Sequence[str]) -> "list[
             keep(run, kept, sets)
     found = []
     for arm in arms:
-        files = sorted(kept.glob(f"{arm}-[0-9].json"))
+        files = sorted(kept.glob(f"{arm}-[0-9]*.json"))
         runs = [one for file in files if (one := kept_result(file, sets))]
         found += [Arm(arm, runs)] if runs else []
-    if len(lengths := {run["minutes"] for arm in found for run in arm.runs}) > 1:
-        raise SystemExit(f"{kept} has runs of {', '.join(map(str, sorted(lengths)))} minutes: they cannot be compared")
+    if found:
+        require_length(kept, found[0].runs[0]["minutes"])
     return found
+
+
+def require_length(kept: Path, minutes: float) -> None:
+    """An end with a sentence if results of runs of another length are kept: they could not be compared."""
+    for file in sorted(kept.glob("*.json")):
+        if (other := json.loads(file.read_text())["minutes"]) != minutes:
+            raise SystemExit(
+                f"{file} is of a run of {other:g} minutes, not {minutes:g}: give `--minutes {other:g}`, or "
+                "other folders with `--results` and `--folder`"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +358,7 @@ def compare(
 
 def finished(folder: Path, arms: Arms) -> dict[str, list[Path]]:
     """The runs of each arm that have come to their end, or were stopped on the way."""
-    found = {arm: sorted(path.parent for path in folder.glob(f"{arm}-[0-9]/summary.json")) for arm in arms}
+    found = {arm: sorted(path.parent for path in folder.glob(f"{arm}-[0-9]*/summary.json")) for arm in arms}
     return {arm: runs for arm, runs in found.items() if runs}
 
 
@@ -356,7 +368,7 @@ def main() -> None:
     parser.add_argument("--size", choices=("quick", "laptop"), default="quick")
     parser.add_argument("--only", nargs="+", default=(), help="some of the teachers, e.g. accel echo")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--minutes", type=float, help="of each run; 8 at size quick, 60 at size laptop")
+    parser.add_argument("--minutes", type=float, help="of each run; 4 at size quick, 20 at size laptop")
     parser.add_argument(
         "--cores", type=int, nargs="+", default=(), help="cores to use, one for each run; all if not given"
     )
@@ -375,15 +387,12 @@ def main() -> None:
     arms = arms_of(args.size, args.only)
     if args.what != "table":
         more = [part for one in args.set for part in (f"--{one.partition('=')[0]}", one.partition("=")[2])]
-        minutes = args.minutes or {"quick": 8.0, "laptop": 60.0}[args.size]
-
-        def known(name: str) -> bool:
-            one = kept_result(kept / f"{name}.json", args.sets)
-            return one is not None and one["minutes"] == minutes
-
+        minutes = args.minutes or {"quick": 4.0, "laptop": 20.0}[args.size]
+        require_length(kept, minutes)
         train(
             folder, arms, args.seeds, minutes, more, args.cores,
-            known, lambda run, core: keep(run, kept, args.sets, core),
+            known=lambda name: kept_result(kept / f"{name}.json", args.sets) is not None,
+            ended=lambda run, core: keep(run, kept, args.sets, core),
         )  # fmt: skip
     if args.what == "run":
         return
