@@ -117,7 +117,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
 
     def echoes(key: Key[Array, ""], problems: Problem, steps: Transitions) -> Echoes:
         """Tasks read off the first episode of each environment, in its level."""
-        one = echoer(world.domain, world.formalism, config.tasks.lengths)
+        one = echoer(world, config.tasks.lengths, machines=config.tasks.sampler != "sequential")
         last = jnp.where(jnp.any(steps.done, axis=0), jnp.argmax(steps.done, axis=0), len(steps.done) - 1)
         keys = jax.random.split(key, len(last))
         each = layout.shard_map(jax.vmap(one), 0, 0)

@@ -300,6 +300,36 @@ def test_a_run_with_a_history_never_starts_over_by_itself(stopped, alone, capsys
     assert (stopped / "metrics.jsonl").read_bytes() == before[stopped / "metrics.jsonl"]
 
 
+def test_a_run_that_goes_on_compiles_beside_its_preparations_but_not_in_vain(stopped, watched, monkeypatch, capsys):
+    done, obtain = [], running.obtain
+    monkeypatch.setattr(running.build().compiled, "start", lambda kept=None: done.append("obtain" if kept else "make"))
+    monkeypatch.setattr(running, "remember_compiled", lambda: True)
+    monkeypatch.setattr(running, "obtain", lambda *a: done.append("prepare") or obtain(*a))
+    monkeypatch.setattr(running, "fit", lambda *_: None)
+    monkeypatch.setattr(running, "compile_step", lambda _, state: state)
+    assert main(["resume", str(stopped), "--json"]) == 0
+    assert done == ["obtain", "prepare"]
+    (stopped / "summary.json").unlink()
+    spoil(stopped)
+    assert main(["resume", str(stopped), "--json"]) == 2
+    assert "holds no usable checkpoint" in capsys.readouterr().err
+    over = stopped.with_name("over")
+    shutil.copytree(watched, over)
+    (over / "summary.json").unlink()
+    assert main(["resume", str(over), "--json"]) == 0
+    assert done == ["obtain", "prepare", "prepare"]
+
+
+def test_a_run_whose_preparation_fails_stays_where_it_was(stopped, monkeypatch):
+    def fail(*_):
+        raise AtlasError("no problem of this kind was found")
+
+    before = content(stopped)
+    monkeypatch.setattr(running, "obtain", fail)
+    assert main(["resume", str(stopped), "--from", str(saved(stopped)[0]), "--student.ppo.gamma", "0.9"]) == 2
+    assert content(stopped) == before
+
+
 def test_beginning_anew_sets_everything_aside(stopped, alone):
     before = content(stopped)
     seldom = ["--run.snapshot-every", "1e6", "--run.checkpoint-every", "1e6"]

@@ -168,6 +168,7 @@ def resume_command(argv: list[str]) -> int:
         result = resume(
             args.run, team, args.hosts.devices, args.config if kept else None,
             Start(args.from_iteration, args.from_scratch), args.tensorboard, args.wandb, quiet=args.json,
+            keep_program=True,
         )  # fmt: skip
     return report(result, args.json)
 

@@ -149,10 +149,11 @@ def resume(
     wandb: bool = False,
     quiet: bool = False,
     callbacks: Sequence[Callback] = (),
+    keep_program: bool = False,
 ) -> Result | None:
     """Go on with the run in a folder, as `train` does. The other hosts need not see the folder.
 
-    A run that is over is left alone. `wanted` are its settings, perhaps with changes.
+    A run that is over is left alone. `wanted` are its settings, perhaps with changes. `keep_program`: as in `train`.
     """
     if not team.is_leader:
         layout, plain = _layout(devices), team.all_gather(None)[0]
@@ -172,7 +173,7 @@ def resume(
             return done
         sinks = Sinks.read(folder.sinks_file).with_more(tensorboard, wandb)
         team.all_gather(to_plain(config))
-        return train_as_leader(folder, config, sinks, quiet, layout, team, start, callbacks)
+        return train_as_leader(folder, config, sinks, quiet, layout, team, start, callbacks, keep_program)
     finally:
         lock.release()
 
@@ -265,11 +266,12 @@ def train_as_leader(
         stack.callback(checkpoints.close)
         if not quiet:
             _say_where(folder, config, checkpoints, start, layout)
-        if not checkpoints.steps() and not folder.has_history():
-            if not quiet:
-                from atlas.runs.forecast import forecast
+        begun = _restored(trainer, folder, config, checkpoints, team, start)
+        if begun is None and not quiet:
+            from atlas.runs.forecast import forecast
 
-                print(forecast(config, trainer, folder.path).summary(), flush=True)
+            print(forecast(config, trainer, folder.path).summary(), flush=True)
+        if begun is None or not begun.is_over(config):
             # Beside the held-out problems and the first exam.
             trainer.compiled.start(_kept_programs(trainer, config) if keep_program else None)
         started = time.monotonic()
@@ -279,7 +281,12 @@ def train_as_leader(
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
             print(words, flush=True)
-        state, seconds, before, untrained = _begin(trainer, folder, config, checkpoints, exam, team, start, quiet)
+        if begun is None:
+            begun = _untrained(trainer, folder, config, checkpoints, exam, team, start, quiet)
+        else:
+            _change(folder, config, start, int(begun.state.iterations))
+            checkpoints.manager.reload()  # later ones may have been set aside
+        state, seconds, before, untrained = begun
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
         told = {"devices": layout.shards, "hosts": team.size, "platform": jax.default_backend()}
@@ -444,18 +451,27 @@ def _kept_programs(trainer: Trainer, config: Config) -> Obtain | None:
     return lambda name, lower: load_or_lower(f"{name}, {settings}", lower, devices)
 
 
-def _begin(
-    trainer: Trainer,
-    folder: RunFolder,
-    config: Config,
-    checkpoints: Checkpoints,
-    exam: Exam,
-    team: Team,
-    start: Start,
-    quiet: bool,
-) -> tuple[TrainState, float, SolveRates, Params | None]:
-    """The state to start from, the seconds spent so far, what the untrained student could do, and its parameters if
-    nothing was trained yet."""
+class Begun(NamedTuple):
+    """Where training begins or goes on."""
+
+    state: TrainState
+    seconds: float
+    """Time spent so far."""
+    before: SolveRates
+    """What the untrained student could do."""
+    untrained: Params | None = None
+    """Its parameters, if nothing was trained yet."""
+
+    def is_over(self, config: Config) -> bool:
+        """Whether nothing is left to do."""
+        steps = config.env_steps(int(self.state.iterations), int(self.state.trained))
+        return is_over(config, steps, self.seconds)
+
+
+def _restored(
+    trainer: Trainer, folder: RunFolder, config: Config, checkpoints: Checkpoints, team: Team, start: Start
+) -> Begun | None:
+    """Where a run goes on; None if it has not begun yet. Its folder stays as it is."""
     again = command("resume", folder.path, "--from-scratch")
     steps = checkpoints.steps()
     if not steps and folder.has_history():
@@ -464,27 +480,7 @@ def _begin(
             f"`{again}` sets them aside and begins anew"
         )
     if not steps and start.iteration is None:
-        if not start.scratch:
-            _change(folder, config, start)
-        init = folder.init_file.exists()
-        team.all_gather({"resumed": False, "seconds": 0.0, "init": init})
-        state = trainer.compiled_init(jax.random.key(config.run.seed))
-        whole = trainer.layout.gather(state)
-        if init:
-            params, average = (  # two copies: the training step reuses the memory of both
-                None if one is None else fitted_parameters(folder.init_file, one)
-                for one in (whole.params, whole.average)
-            )
-            whole = whole.replace(params=params, average=average)
-            state = trainer.place(_broadcast(whole, trainer.shapes, team))
-        before = exam.rates(whole.policy, 0)
-        if not quiet:
-            words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
-            print(f"{'at first' if init else 'untrained'}, held out: {words}", flush=True)
-        # From here on there is a checkpoint: a run without one has lost it.
-        checkpoints.save(0, whole, _about(0.0, 0, before))
-        checkpoints.finish()
-        return state, 0.0, before, whole.policy
+        return None
     if start.iteration is None:
         try:
             iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
@@ -502,12 +498,43 @@ def _begin(
             raise CheckpointError(f"{folder.path} has no checkpoint of iteration {iteration}; there are: {there}")
         state = checkpoints.restore(iteration, trainer.shapes)
     about = checkpoints.about(iteration)
-    _change(folder, config, start, iteration)
-    checkpoints.manager.reload()  # later ones may have been set aside
     seconds = float(about["seconds"])
     team.all_gather({"resumed": True, "seconds": seconds})
     state = trainer.place(_broadcast(state, trainer.shapes, team))
-    return state, seconds, SolveRates.read(about["before"]), None
+    return Begun(state, seconds, SolveRates.read(about["before"]))
+
+
+def _untrained(
+    trainer: Trainer,
+    folder: RunFolder,
+    config: Config,
+    checkpoints: Checkpoints,
+    exam: Exam,
+    team: Team,
+    start: Start,
+    quiet: bool,
+) -> Begun:
+    """The beginning of a run: its first state, examined and saved."""
+    if not start.scratch:
+        _change(folder, config, start)
+    init = folder.init_file.exists()
+    team.all_gather({"resumed": False, "seconds": 0.0, "init": init})
+    state = trainer.compiled_init(jax.random.key(config.run.seed))
+    whole = trainer.layout.gather(state)
+    if init:
+        params, average = (  # two copies: the training step reuses the memory of both
+            None if one is None else fitted_parameters(folder.init_file, one) for one in (whole.params, whole.average)
+        )
+        whole = whole.replace(params=params, average=average)
+        state = trainer.place(_broadcast(whole, trainer.shapes, team))
+    before = exam.rates(whole.policy, 0)
+    if not quiet:
+        words = f"{rates(before)} of {len(exam.chosen)} problems within {exam.chosen.step_limit} steps"
+        print(f"{'at first' if init else 'untrained'}, held out: {words}", flush=True)
+    # From here on there is a checkpoint: a run without one has lost it.
+    checkpoints.save(0, whole, _about(0.0, 0, before))
+    checkpoints.finish()
+    return Begun(state, 0.0, before, whole.policy)
 
 
 def _broadcast(state: TrainState | None, shapes: TrainState, team: Team) -> TrainState:

@@ -254,7 +254,8 @@ class SFLConfig(TeacherConfig):
 @dataclass(frozen=True, kw_only=True)
 class EchoConfig(TeacherConfig):
     """Reads tasks off what was just played: what came to hold in a level, one thing after the other, is a task that can
-    be done in it. Rare propositions count more. No solver is asked."""
+    be done in it, and so is a machine up to where the episode took it. Rare propositions count more. No solver is
+    asked."""
 
     name: Literal["echo"] = "echo"
     """Which teacher."""

@@ -1,5 +1,5 @@
 """Echo: what came to hold in a level, one thing after the other, while the student played, is a task that can be done
-in that level, whatever the student was asked to do.
+in that level, whatever the student was asked to do; and so is any machine, up to the state to which it was taken.
 
 Such problems are solvable by construction: replaying the same actions does them. Those that are heard are kept by how
 rare their propositions are among all that was heard lately, times p (1 - p) for the solve rate p that is expected of
