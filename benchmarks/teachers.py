@@ -315,7 +315,7 @@ def portraits(arms: list[Arm], out: Path) -> None:
             points = [(steps / 1e6, value) for steps, value in arm.runs[0]["portrait"][key]]
             if points:
                 side.plot(*zip(*points, strict=True), f"C{colour}", label=NAMES[arm.name])
-        side.set(title=title, xlabel="env steps, M")
+        side.set(title=title, xlabel="env steps, M", **({"ylim": (0, 105)} if title.endswith("%") else {}))
         side.grid(alpha=0.3)
     sides[-1].legend(frameon=False, fontsize=7)
     out.parent.mkdir(parents=True, exist_ok=True)

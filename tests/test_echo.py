@@ -99,6 +99,17 @@ def test_tasks_ask_for_what_the_settings_allow(sampler):
     assert DOMAIN.mask[asked[asked >= 0]].all()
 
 
+def test_what_is_forbidden_is_not_asked_for():
+    heard = echoes("reach-avoid")
+    graphs = jax.vmap(heard.formalism.graph)(heard.problems.task)
+    every = np.asarray(jax.vmap(lambda graph: mentions(graph, bans=False))(graphs))[heard.valid]
+    for task, asked in zip(machines(heard), every, strict=True):
+        edges, outcomes = task.machines[0].edges, task.machines[0].outcomes
+        kept = [edge for edge in edges if outcomes[edge.target] != REJECTED]
+        wanted = {literal - 1 for edge in kept for literal in edge.literals if literal > 0}
+        assert {*asked.tolist()} - {-1} == wanted
+
+
 @pytest.mark.parametrize("sampler", EVERY[1:])
 def test_machines_of_other_kinds_than_sequences_are_heard(sampler):
     heard = machines(echoes(sampler))

@@ -147,7 +147,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         each=lambda one: layout.shard_map(jax.vmap(one), 0, 0),
         check=layout.shard_map(screen_of(config.domain), 0, 0) if plan.edits and plan.edits.screen else None,
         features=features,
-        mentions=lambda problem: mentions(world.formalism.graph(problem.task)),
+        mentions=lambda problem: mentions(world.formalism.graph(problem.task), bans=False),
         props=len(world.domain.mask),
         edit_names=edit_table(config, world),
     )

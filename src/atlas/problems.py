@@ -68,9 +68,12 @@ def sampler(config: PairingConfig, domain: Domain, formalism: Formalism) -> Samp
     return sample
 
 
-def mentions(graph: Graph) -> Int32[Array, "literals"]:
-    """The propositions that a task asks for, -1 where there is none. Negated ones need no object to be there."""
+def mentions(graph: Graph, bans: bool = True) -> Int32[Array, "literals"]:
+    """The propositions that a task asks for, and with `bans` also those that lead to rejection; -1 where there is none.
+    Negated ones need no object to be there."""
     asked = (graph.guard > 0) & (graph.target >= 0)[..., None]
+    if not bans:
+        asked &= (graph.outcome[graph.target] != REJECTED)[..., None]
     return jnp.where(asked, graph.guard.astype(jnp.int32) - 1, -1).reshape(-1)
 
 
