@@ -265,11 +265,11 @@ def difference(one: np.ndarray, other: np.ndarray) -> str:
     """The mean of one side less that of the other (`[runs, problems]`), in points: `+5 (1 to 9)`, with a 95 % interval
     by Welch's t over runs. The problems of a run share its luck, so runs are what is counted."""
     a, b = 100 * one.mean(axis=1), 100 * other.mean(axis=1)
-    told = f"{a.mean() - b.mean():+.0f}"
+    told = f"{round(a.mean() - b.mean()):+d}"
     if min(len(a), len(b)) < 2:
         return told
     low, high = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
-    return f"{told} ({low:.0f} to {high:.0f})"
+    return f"{told} ({round(low)} to {round(high)})"
 
 
 def table(arms: list[Arm], problems: str, track: str) -> str:
