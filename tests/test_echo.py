@@ -11,7 +11,8 @@ import pytest
 from atlas.config import TaskConfig
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.settings import MinigridConfig
-from atlas.problems import echoer, mentions
+from atlas.problems import mentions
+from atlas.rollout import echoer
 from atlas.tasks.machine import Task
 from atlas.tasks.packed import sound, unstack
 from atlas.tasks.sample import SAMPLERS, formalism

@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "proofs": BASE | {"domains", "problems", "programs", "tasks", "world"},
     "programs": {"plugins", "runs", "struct"},
     "world": BASE,
-    "problems": BASE | {"domains", "tasks", "ued", "world"},
+    "problems": BASE | {"domains", "tasks", "ued"},
     "ued": PLAIN | {"types", "struct"},
     "student": BASE | {"devices"},
     "rollout": BASE | {"world", "student", "devices"},

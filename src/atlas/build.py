@@ -22,14 +22,13 @@ from atlas.problems import (
     SampleBatchFn,
     batch_sampler,
     domain_features,
-    echoer,
     edit_names,
     editor,
     mentions,
     require_edits,
     task_features,
 )
-from atlas.rollout import Player
+from atlas.rollout import Player, echoer
 from atlas.student import ppo
 from atlas.student.encode import Cells
 from atlas.student.network import Student, Transitions

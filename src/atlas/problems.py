@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jaxtyping import Bool, Float32, Int, Int16, Int32, Integer, Key
+from jaxtyping import Bool, Float32, Int, Int16, Int32, Key
 
 from atlas.chance import below, pick
 from atlas.config import PairingConfig
@@ -35,7 +35,6 @@ from atlas.types import (
 from atlas.ued import EditConfig
 from atlas.ued.supply import EditFn
 from atlas.vocabulary import REJECTED, RUNNING
-from atlas.world import World
 
 SampleFn = Callable[[Key[Array, ""]], Problem]
 SampleBatchFn = Callable[[Key[Array, ""], int], Problem]
@@ -396,132 +395,6 @@ def task_features(graph: Graph) -> tuple[Float32[Array, ""], Float32[Array, ""],
     used = (graph.guard != 0) & (graph.target >= 0)[..., None]
     literals, negated = (jnp.sum(x).astype(jnp.float32) for x in (used, used & (graph.guard < 0)))
     return edges / 4, literals / jnp.maximum(edges, 1) - 1, negated / jnp.maximum(literals, 1)
-
-
-# Tasks read off what was played
-
-LOOKS: Final = 16
-"""Moments of an episode at which all propositions are looked at."""
-TRIED: Final = 4
-"""Machines that are followed through an episode."""
-
-Heard = tuple[Any, Bool[Array, ""]]
-"""A task that the actions of an episode do, and whether there is one."""
-
-
-def echoer(world: World, lengths: range, machines: bool = False) -> Callable[..., tuple[Problem, Bool[Array, ""]]]:
-    """`echo(key, level, actions, last)`: a task that the actions up to step `last` do in a level, as a problem, and
-    whether there is one.
-
-    The episode is played again and looked at in some moments. A proposition that holds at one of them and did not at
-    the one before came to hold in between; a *sequence* of such ones, from different moments, is done by the very same
-    actions. The first did not hold at the start, so the task is never trivial.
-
-    With `machines`, one task in two is made in another way, which suits every formalism: some tasks are drawn that ask
-    for what came to hold, and followed through the episode. The one that moved most often is cut where it then stood,
-    so that it accepts there, and counts if the same actions do what is left of it. Where one way finds no task, the
-    other one's is taken.
-    """
-    domain, formalism = world.domain, world.formalism
-    bare = World(domain, formalism, world.step_limit)
-    mask, most = jnp.asarray(domain.mask), lengths[-1]
-    everything = jnp.arange(len(domain.mask))
-
-    def listen(
-        key: Key[Array, ""], level: Any, actions: Integer[Array, "time"], last: Int32[Array, ""]
-    ) -> Bool[Array, "looks props"]:
-        """What came to hold at each of some moments. What held at the start is left out: it could be done by standing
-        still."""
-        spread = (jnp.arange(LOOKS) + jax.random.uniform(key, (LOOKS,))) / LOOKS
-        moments = jnp.minimum(jnp.floor(spread * (last + 1)).astype(jnp.int32), last)  # ascending steps of the episode
-        start = domain.reset(level)
-
-        def act(now: tuple[Any, Any], step: tuple[Array, Array]) -> tuple[tuple[Any, Any], None]:
-            state, kept = now
-            number, action = step
-            state = domain.step(state, action)
-            here = moments == number
-            kept = jax.tree.map(
-                lambda old, new: jnp.where(here.reshape(-1, *(1,) * new.ndim), new[None], old), kept, state
-            )
-            return (state, kept), None
-
-        kept = jax.tree.map(lambda x: jnp.broadcast_to(x, (LOOKS, *x.shape)), start)
-        (_, kept), _ = jax.lax.scan(act, (start, kept), (jnp.arange(len(actions)), actions.astype(jnp.int32)))
-        at_start = domain.holds(start, everything)
-        labels = jax.vmap(lambda state: domain.holds(state, everything))(kept)
-        before = jnp.concatenate([at_start[None], labels[:-1]])
-        return labels & ~before & (mask & ~at_start)[None]
-
-    def sequence(keys: Sequence[Key[Array, ""]], began: Bool[Array, "looks props"]) -> Heard:
-        """Some of what came to hold, in the order in which it did."""
-        key_length, key_which, key_props = keys
-        eventful = jnp.any(began, axis=1)
-        length = lengths[0] + below(jax.random.uniform(key_length), most + 1 - lengths[0])
-        length = jnp.minimum(length, jnp.sum(eventful, dtype=jnp.int32))
-        order = jnp.argsort(jnp.where(eventful, jax.random.uniform(key_which, (LOOKS,)), 2.0))[:most]
-        chosen = jnp.sort(jnp.where(jnp.arange(len(order)) < length, order, LOOKS))
-        chosen = jnp.pad(chosen, (0, most - len(order)), constant_values=LOOKS)
-        numbers = jax.random.uniform(key_props, (most,))
-        props = jax.vmap(lambda u, moment: pick(u, began[jnp.minimum(moment, LOOKS - 1)]))(numbers, chosen)
-        return formalism.sequence(jnp.where(chosen < LOOKS, props, 0), length), length >= lengths[0]
-
-    def machine(
-        key: Key[Array, ""],
-        level: Any,
-        actions: Integer[Array, "time"],
-        last: Int32[Array, ""],
-        began: Bool[Array, "looks props"],
-    ) -> Heard:
-        """The machine that moved most often, of some that ask for what came to hold, cut where it then stood."""
-        tasks = jax.vmap(formalism.sample, (0, None))(jax.random.split(key, TRIED), jnp.any(began, axis=0))
-
-        def follow(task: Any) -> tuple[Any, Int32[Array, ""], Bool[Array, ""]]:
-            """The last state that it moved to, how often it moved, and whether it is done by then. Where it began does
-            not count."""
-            problem = Problem(level=level, task=task)
-            start = bare.reset(problem)
-            begun = jnp.stack([formalism.nodes(formalism.initial(task)), formalism.nodes(start.task)])
-
-            def act(
-                now: tuple[Any, Any, Array, Array], step: tuple[Array, Array]
-            ) -> tuple[tuple[Any, Any, Array, Array], None]:
-                (state, reached, moves, done), (number, action) = now, step
-                after, result = bare.step(problem, state, action)
-                nodes = formalism.nodes(after.task)
-                counts = (number <= last) & jnp.any(nodes != formalism.nodes(state.task))
-                counts &= jnp.all(jnp.any(nodes[None] != begun, axis=1))
-                counts &= formalism.outcome(task, after.task) != REJECTED
-                reached = jax.tree.map(lambda new, old: jnp.where(counts, new, old), after.task, reached)
-                return (after, reached, moves + counts, done | (number <= last) & result.accepted), None
-
-            steps = jnp.arange(len(actions)), actions.astype(jnp.int32)
-            first = (start, start.task, jnp.int32(0), jnp.bool_(False))
-            (_, reached, moves, done), _ = jax.lax.scan(act, first, steps)
-            return reached, moves, done
-
-        reached, moves, _ = jax.vmap(follow)(tasks)
-        best = jnp.argmax(moves)
-        task, fits = formalism.prefix(*jax.tree.map(lambda leaf: leaf[best], (tasks, reached)))
-        # A guard that denied an edge which is gone denies it no longer: the part may move where the whole waited.
-        fits &= follow(task)[2] & jnp.any(began)
-        return task, fits & (moves[best] >= max(1, lengths[0]))
-
-    def echo(
-        key: Key[Array, ""], level: Any, actions: Integer[Array, "time"], last: Int32[Array, ""]
-    ) -> tuple[Problem, Bool[Array, ""]]:
-        key, key_machine, key_choice = jax.random.split(key, 3) if machines else (key, key, key)
-        key_moments, *keys = jax.random.split(key, 4)
-        began = listen(key_moments, level, actions, last)
-        task, valid = sequence(keys, began)
-        if machines:
-            other, fits = machine(key_machine, level, actions, last, began)
-            takes = fits & (~valid | jax.random.bernoulli(key_choice))
-            task = jax.tree.map(lambda new, old: jnp.where(takes, new, old), other, task)
-            valid |= fits
-        return Problem(level=level, task=task), valid
-
-    return echo
 
 
 # Problems of different sizes as one batch
