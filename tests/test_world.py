@@ -8,8 +8,8 @@ from jax import Array
 
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.domains.minigrid.domain import Minigrid
-from atlas.domains.minigrid.explored import MARK
-from atlas.domains.minigrid.grid import CELL_NAMES, FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
+from atlas.domains.minigrid.explored import FORBIDDEN, MARK, UNSEEN
+from atlas.domains.minigrid.grid import BALL, CELL_NAMES, FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.struct import Struct
@@ -165,7 +165,7 @@ def marked(task: Problem, *actions: int) -> set[str]:
 def test_what_leads_the_task_on_is_marked() -> None:
     assert marked(problem((0, ACCEPT, ["front_ball"], 1.0))) == {"ball_red"}
     assert marked(problem((0, ACCEPT, ["next_ball_red_key_blue"], 1.0))) == {"ball_red", "key_blue"}
-    either = problem((0, ACCEPT, ["front_ball"], 1.0), (0, 1, ["carrying_key"], 0.0))
+    either = problem((0, ACCEPT, ["front_ball"], 1.0), (0, 1, ["carrying_key"], 0.0), (1, ACCEPT, ["front_ball"], 1.0))
     assert marked(either) == {"ball_red", "key_blue"}
     assert marked(problem((0, ACCEPT, ["front_square"], 1.0))) == set()
 
@@ -174,6 +174,28 @@ def test_what_must_not_be_or_leads_nowhere_is_not_marked() -> None:
     assert marked(problem((0, ACCEPT, ["-front_ball", "carrying_key"], 1.0))) == {"key_blue"}
     assert marked(problem((0, REJECT, ["front_ball"], 0.0), (0, ACCEPT, ["carrying_key"], 1.0))) == {"key_blue"}
     assert marked(problem((0, 0, ["front_ball"], 0.5), (0, ACCEPT, ["carrying_key"], 1.0))) == {"key_blue"}
+
+
+def forbidden(task: Problem) -> set[int]:
+    """The kinds of things that are shown without their colour, in the view and on the map alike."""
+    codes = np.asarray(look(task.task, begin_mapped(task))).reshape(-1).tolist()
+    in_view, on_map = (
+        {code // 8 for code in part if code % 8 == FORBIDDEN and code != UNSEEN} for part in (codes[:25], codes[25:])
+    )
+    assert in_view == on_map
+    return in_view
+
+
+def test_what_leads_nowhere_is_forbidden() -> None:
+    fetch = (0, ACCEPT, ["carrying_key"], 1.0)
+    assert forbidden(problem(fetch)) == set()
+    assert forbidden(problem((0, REJECT, ["front_ball"], 0.0), fetch)) == {BALL}
+    dead_end = problem((0, 1, ["front_ball"], 0.0), (1, 2, ["carrying_key"], 0.0), fetch)
+    assert forbidden(dead_end) == {BALL}, "no edge leads from there to acceptance"
+    assert marked(dead_end) == {"key_blue"}
+    assert forbidden(problem((0, 1, ["front_ball"], 0.0), (1, ACCEPT, ["carrying_key"], 1.0), fetch)) == set()
+    assert forbidden(problem((0, REJECT, ["carrying_key_blue"], 0.0), fetch)) == set(), "what is asked for is marked"
+    assert forbidden(problem((0, REJECT, ["-front_ball", "next_ball_key"], 0.0), fetch)) == {BALL}
 
 
 def test_marks_follow_the_task() -> None:

@@ -255,7 +255,7 @@ Tree = TypeVar("Tree")
 
 def _bare(world: WorldState) -> WorldState:
     """Without what only an episode that goes on needs."""
-    return world.replace(seen=None, outlook=None)
+    return world.replace(seen=None, live=None, outlook=None)
 
 
 def _take(pools: Tree, entry: Int32[Array, "envs"]) -> Tree:

@@ -453,8 +453,8 @@ def worlds_move_and_keep_their_form(visit: Visit) -> None:
             after = domain.step(now[0], jax.random.randint(key_action, (), 0, len(domain.actions)))
             seen, views = remember(now[1], after), [domain.view(after)]
             if isinstance(domain, MapMaker):
-                wanted = jax.random.randint(key_wanted, (3,), -1, props)
-                views.append(domain.view_with_map(after, seen, wanted))
+                asked = jax.random.randint(key_wanted, (2, 3), -1, props)
+                views.append(domain.view_with_map(after, seen, *asked))
             return (after, seen), views
 
         start = domain.reset(level)

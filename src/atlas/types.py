@@ -250,9 +250,11 @@ class MapMaker(Protocol):
     def remember(self, seen: Any, state: DomainState) -> Any:
         """What was seen in an episode before (None at its start), with what is seen in this state."""
 
-    def view_with_map(self, state: DomainState, seen: Any, wanted: Int[Array, "literals"]) -> Array:
-        """The view and a map of what was seen, in bytes; things that the wanted propositions (-1: none) are about may
-        be marked. It must hold nothing that was not seen."""
+    def view_with_map(
+        self, state: DomainState, seen: Any, wanted: Int[Array, "literals"], forbidden: Int[Array, "literals"]
+    ) -> Array:
+        """The view and a map of what was seen, in bytes; things that the wanted and the forbidden propositions (-1:
+        none) are about may be marked. It must hold nothing that was not seen."""
 
 
 @runtime_checkable

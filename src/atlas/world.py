@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float32, Int, Int32, UInt8
 from atlas.errors import AtlasError, nearest
 from atlas.settings import STEP_LIMIT
 from atlas.struct import Struct
-from atlas.types import Domain, DomainState, Formalism, Guide, MapMaker, Problem, Task, TaskState
-from atlas.vocabulary import ACCEPTED, REJECTED, RUNNING
+from atlas.types import Domain, DomainState, Formalism, Graph, Guide, MapMaker, Problem, Task, TaskState
+from atlas.vocabulary import ACCEPTED, RUNNING
 
 
 class WorldState(Struct):
@@ -31,6 +31,8 @@ class WorldState(Struct):
     """Steps taken in this episode."""
     seen: Any = None
     """What was seen in this episode, for the map of a student that has one."""
+    live: Bool[Array, "nodes"] | None = None
+    """The nodes of the task from which it can be accepted, for the marks on that map."""
     outlook: Any = None
     """How far acceptance is from everywhere in this problem, for rewards that are shaped by it."""
 
@@ -92,6 +94,7 @@ class World:
             task=task,
             time=jnp.int32(0),
             seen=self._seen(None, domain),
+            live=_live(self.formalism.graph(problem.task)) if self.has_map else None,
             outlook=None if self.guide is None else self.guide.outlook(problem),
         )
 
@@ -99,16 +102,18 @@ class World:
         return self._map_maker.remember(before, domain) if self.has_map else None
 
     def view(self, task: Task, state: WorldState) -> UInt8[Array, "rows cols"]:
-        """What the student sees, in bytes. On a map, what leads the task on from where it stands may be marked."""
+        """What the student sees, in bytes. On a map, what leads the task on from where it stands may be marked, and
+        what makes it impossible."""
         if not self.has_map:
             return self.domain.view(state.domain)
         literals, nodes = self.formalism.guards(task, state.task).astype(jnp.int32), self.formalism.nodes(state.task)
-        wanted = literals > 0
-        if len(nodes) == 1:  # without calls: an edge may lead back, or into rejection
-            graph, (node,) = self.formalism.graph(task), nodes
-            target = graph.target[node]
-            wanted &= ((target >= 0) & (target != node) & (graph.outcome[target] != REJECTED))[:, None]
-        return self._map_maker.view_with_map(state.domain, state.seen, jnp.where(wanted, literals - 1, -1).reshape(-1))
+        wanted, forbidden = literals > 0, jnp.zeros(literals.shape, bool)
+        if len(nodes) == 1:  # without calls: it is known where an edge leads
+            target = self.formalism.graph(task).target[nodes[0]]
+            leaves, leads_on = (target >= 0) & (target != nodes[0]), state.live[target]
+            wanted, forbidden = wanted & (leaves & leads_on)[:, None], wanted & (leaves & ~leads_on)[:, None]
+        asked = [jnp.where(which, literals - 1, -1).reshape(-1) for which in (wanted, forbidden)]
+        return self._map_maker.view_with_map(state.domain, state.seen, *asked)
 
     def trivial(self, problem: Problem, start: WorldState) -> Bool[Array, ""]:
         """Whether the task is over after the first label. `start` is the result of `reset`."""
@@ -148,6 +153,16 @@ class World:
         # Unused literals (0) ask about proposition 0; the formalism ignores the answer.
         holds = self.domain.holds(domain, jnp.maximum(jnp.abs(literals) - 1, 0))
         return self.formalism.advance(task, task_state, holds)
+
+
+def _live(graph: Graph) -> Bool[Array, "nodes"]:
+    """The nodes of a task from which it can be accepted, as far as its graph tells."""
+    return jax.lax.fori_loop(
+        0,
+        len(graph.outcome) - 1,
+        lambda _, reach: reach | jnp.any((graph.target >= 0) & reach[graph.target], axis=1),
+        graph.outcome == ACCEPTED,
+    )
 
 
 Action = SupportsIndex | str

@@ -1,7 +1,7 @@
 """The map of what was seen, in plain Python: slow, obvious, and sharing nothing with atlas.
 
 It remembers cells as they looked when they were last seen. Cells, positions and directions are as in `twins.labels`;
-`unseen` is a name, too.
+`unseen` is a name, too, and what is forbidden has `forbidden` in the place of its colour.
 """
 
 from functools import cache
@@ -13,6 +13,7 @@ FAR_TO_FAR = [range(7, 19), range(4, 7), range(1, 4), range(1), range(-3, 0), ra
 """How far ahead the rows of blocks are; the columns are as far to the left."""
 ORDER = ["outside", "floor", "wall", "unseen", "ball", "square", "key", "closed", "locked", "open"]
 """What counts more comes later."""
+SIGNS = [*labels.COLOURS, "forbidden"]
 
 
 def in_sight(position, direction):
@@ -36,17 +37,24 @@ def remember(memory, grid, position, direction):
     return memory | now
 
 
-def picture(memory, grid, position, direction, carrying, wanted):
+def picture(memory, grid, position, direction, carrying, wanted, forbidden):
     """The 25 cells of the view, then the 49 blocks of the map: (whether it is asked for, its name)."""
-    things = [thing for proposition in wanted for thing in things_of(proposition)]
+    goals, bans = ([thing for one in about for thing in things_of(one)] for about in (wanted, forbidden))
     shown = [cell for row in labels.view(grid, position, direction, carrying) for cell in row]
-    cells = [(asked(name, things), name) for name in shown]
+    cells = [marked(name, goals, bans) for name in shown]
     for rows in FAR_TO_FAR:
         for columns in FAR_TO_FAR:
             places = (place(position, direction, ahead, left) for ahead in rows for left in columns)
             names = {memory.get(there, "unseen") for there in places}
-            cells.append(max(((asked(name, things), name) for name in names), key=weight))
+            cells.append(max((marked(name, goals, bans) for name in names), key=weight))
     return cells
+
+
+def marked(name, goals, bans):
+    if asked(name, bans) and not asked(name, goals):
+        kind, _, *state = name.split("_")
+        return False, "_".join([kind, "forbidden", *state])
+    return asked(name, goals), name
 
 
 def asked(name, things):
@@ -59,7 +67,7 @@ readings = cache(labels.readings)
 def weight(cell):
     is_asked, name = cell
     words = name.split("_")
-    return is_asked, ORDER.index(words[-1] if words[0] == "door" else words[0]), labels.COLOURS.index(colour(words))
+    return is_asked, ORDER.index(words[-1] if words[0] == "door" else words[0]), SIGNS.index(colour(words))
 
 
 def colour(words):

@@ -34,46 +34,50 @@ CODES = np.array(sorted(CELL_NAMES), np.uint8)
 OFTEN = np.array([0.5, 0.12, 0.12, 0.08, 0.08, 0.1])
 """How often each action is taken: mostly the agent walks on."""
 
-views = jax.jit(jax.vmap(explored.view))
+show = jax.jit(jax.vmap(lambda state, seen, about: explored.view(state, seen, *about)))
 
 
 @cache
 def walks() -> tuple[State, Any, np.ndarray, np.ndarray]:
     """Random walks in levels of one to nine rooms and in crowded ones without any: states, what was seen, what was
-    wanted and what was shown; `[walks, moments]`."""
+    wanted and forbidden (`[walks, moments, 2, propositions]`) and what was shown; `[walks, moments]`."""
     draw = jax.jit(jax.vmap(level_sampler(MinigridConfig(rooms=tuple(ROOM_GRID)))))
     drawn, free = draw(jax.random.split(jax.random.key(0), DRAWN)), random_levels(3, FREE, (SIDE, SIDE))
     levels = jax.tree.map(lambda *parts: jnp.concatenate(parts), drawn, free)
     random = np.random.default_rng(0)
     actions = random.choice(len(ACTIONS), (WALKS, STEPS), p=OFTEN)
-    wanted = random.integers(-1, len(VOCABULARY.names), (WALKS, STEPS + 1, ASKED))
-    wanted[random.random(wanted.shape) < 0.3] = -1
+    about = random.integers(-1, len(VOCABULARY.names), (WALKS, STEPS + 1, 2, ASKED))
+    about[random.random(about.shape) < 0.3] = -1
 
-    def walk(level: Level, actions: jax.Array, wanted: jax.Array) -> Any:
+    def walk(level: Level, actions: jax.Array, about: jax.Array) -> Any:
         def act(now: Any, given: Any) -> Any:
             state = dynamics.step(now[0], given[0])
             seen = explored.remember(now[1], state)
-            return (state, seen), (state, seen, explored.view(state, seen, given[1]))
+            return (state, seen), (state, seen, explored.view(state, seen, *given[1]))
 
         state = dynamics.reset(level)
         start = state, explored.remember(None, state)
-        _, later = jax.lax.scan(act, start, (actions, wanted[1:]))
-        first = (*start, explored.view(*start, wanted[0]))
+        _, later = jax.lax.scan(act, start, (actions, about[1:]))
+        first = (*start, explored.view(*start, *about[0]))
         return jax.tree.map(lambda one, rest: jnp.concatenate([one[None], rest]), first, later)
 
-    states, seen, shown = jax.device_get(jax.jit(jax.vmap(walk))(levels, jnp.asarray(actions), jnp.asarray(wanted)))
-    return states, seen, wanted, shown
+    states, seen, shown = jax.device_get(jax.jit(jax.vmap(walk))(levels, jnp.asarray(actions), jnp.asarray(about)))
+    return states, seen, about, shown
 
 
 def decoded(shown: np.ndarray) -> list[tuple[bool, str]]:
     """Whether each cell is marked, and its name."""
     codes = shown.reshape(-1).tolist()
-    names = CELL_NAMES | {explored.UNSEEN: "unseen"}
+    things = {code: name.split("_") for code, name in CELL_NAMES.items() if "_" in name}
+    forbidden = {
+        code | explored.FORBIDDEN: "_".join([kind, "forbidden", *state]) for code, (kind, _, *state) in things.items()
+    }
+    names = CELL_NAMES | forbidden | {explored.UNSEEN: "unseen"}
     return [(code >= explored.MARK, names[code % explored.MARK]) for code in codes]
 
 
 def test_the_map_is_the_twins() -> None:
-    states, _, wanted, shown = walks()
+    states, _, about, shown = walks()
     grids = states.cells[:, :, 4:-4, 4:-4]
     told = set()
     for walk in range(WALKS):
@@ -82,11 +86,14 @@ def test_the_map_is_the_twins() -> None:
             grid = [[CELL_NAMES[code] for code in row] for row in grids[walk, t].tolist()]
             where = states.position[walk, t].tolist(), int(states.direction[walk, t])
             memory = maps.remember(memory, grid, *where)
-            asked = tuple(VOCABULARY.names[prop] for prop in wanted[walk, t].tolist() if prop >= 0)
+            asked = [[VOCABULARY.names[prop] for prop in props if prop >= 0] for props in about[walk, t].tolist()]
             carrying = CELL_NAMES[int(states.carrying[walk, t])]
-            expected = maps.picture(memory, grid, *where, carrying, asked)
+            expected = maps.picture(memory, grid, *where, carrying, *asked)
             assert decoded(shown[walk, t]) == expected, (walk, t)
-            told |= {(where[1], marked, place < 25) for place, (marked, _) in enumerate(expected)}
+            told |= {
+                (where[1], marked or "forbidden" in name, place < 25) for place, (marked, name) in enumerate(expected)
+            }
+            told |= {(where[1], "forbidden" in name, place < 25) for place, (_, name) in enumerate(expected)}
     assert len(told) == 4 * 2 * 2, "marked or not, in the view and on the map, in all four directions"
     moved = (states.position[:, 1:] != states.position[:, :-1]).any(-1).sum(1)
     assert set(states.rooms[:, 0].tolist()) == {0, *ROOM_GRID}
@@ -111,16 +118,16 @@ def with_cells(states: State, cells: np.ndarray) -> State:
 
 def test_what_was_never_seen_does_not_matter() -> None:
     """Walls, objects and floor at random wherever nobody has looked."""
-    states, seen, wanted, shown = walks()
+    states, seen, about, shown = walks()
     random = np.random.default_rng(1)
     for t in (0, STEPS // 2, STEPS):
         now: State = jax.tree.map(lambda leaf, t=t: leaf[:, t], states)
         other = random.choice(CODES, now.cells.shape)
         hidden = with_cells(now, np.where(seen[:, t], now.cells, other))
         assert (hidden.cells != now.cells).any((1, 2)).all()
-        np.testing.assert_array_equal(views(hidden, seen[:, t], wanted[:, t]), shown[:, t])
+        np.testing.assert_array_equal(show(hidden, seen[:, t], about[:, t]), shown[:, t])
         changed = with_cells(now, np.where(seen[:, t], other, now.cells))
-        assert (np.asarray(views(changed, seen[:, t], wanted[:, t])) != shown[:, t]).any((1, 2)).all()
+        assert (np.asarray(show(changed, seen[:, t], about[:, t])) != shown[:, t]).any((1, 2)).all()
 
 
 def test_the_map_reaches_from_corner_to_corner_of_nine_rooms() -> None:
@@ -139,12 +146,16 @@ def test_the_map_reaches_from_corner_to_corner_of_nine_rooms() -> None:
             rooms=np.zeros(WALKS, np.int8),
         )
         states = jax.vmap(dynamics.reset)(levels)
-        wanted = np.full((WALKS, ASKED), -1)
-        for prop in (-1, IDS["front_key"]):
-            wanted[:, 1] = prop
-            shown = views(states, np.ones(states.cells.shape, bool), wanted)
-            mark = explored.MARK if prop >= 0 else 0
-            assert ((shown[:, 25:] == cell(KEY, RED) + mark).sum((1, 2)) == 1).all()
+        red, key = cell(KEY, RED), IDS["front_key"]
+        for props, expected in (
+            ((-1, -1), red),
+            ((key, -1), red + explored.MARK),
+            ((-1, key), red | explored.FORBIDDEN),
+        ):
+            about = np.full((WALKS, 2, ASKED), -1)
+            about[:, :, 1] = props
+            shown = show(states, np.ones(states.cells.shape, bool), about)
+            assert ((shown[:, 25:] == expected).sum((1, 2)) == 1).all()
 
 
 def test_every_proposition_marks_what_it_is_about() -> None:

@@ -114,10 +114,15 @@ class Minigrid:
         return explored.remember(seen, state)
 
     def view_with_map(
-        self, state: State, seen: Bool[Array, "rows cols"], wanted: Int[Array, "literals"]
+        self,
+        state: State,
+        seen: Bool[Array, "rows cols"],
+        wanted: Int[Array, "literals"],
+        forbidden: Int[Array, "literals"],
     ) -> UInt8[Array, "cells 1"]:
-        """What the student sees, and a map of what it has seen; what the wanted propositions are about is marked."""
-        return explored.view(state, seen, wanted)
+        """What the student sees, and a map of what it has seen; what the wanted propositions are about is marked, what
+        the forbidden ones are about has lost its colour."""
+        return explored.view(state, seen, wanted, forbidden)
 
     def holds(self, state: State, props: Int[Array, "*asked"]) -> Bool[Array, "*asked"]:
         """Which of the asked propositions hold now."""

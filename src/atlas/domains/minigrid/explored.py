@@ -3,7 +3,8 @@
 All that changes is changed by the agent within its view. So what it has seen is the present level wherever it has
 looked, and one bit a cell is memory enough. The map tells blocks of cells: narrow ones near the agent, wide ones far
 off. A block shows the byte that counts most among its cells: something that the task asks for, else a door, a key,
-another object, a cell that was not seen yet, a wall, floor. Things that the task asks for are marked in the view, too.
+another object, a cell that was not seen yet, a wall, floor. Things that the task asks for are marked in the view, too;
+those that it forbids show another sign in the place of their colour.
 """
 
 from typing import Final
@@ -20,6 +21,8 @@ from atlas.domains.minigrid.labels import things_of
 
 UNSEEN: Final = cell(WALL, len(COLOURS))
 """A cell that was not seen: no other byte says so, it counts more than a wall and less than an object."""
+FORBIDDEN: Final = len(COLOURS)
+"""In the place of the colour of a thing that the task forbids. Only the bits of a colour that is none are all set."""
 MARK: Final = 1 << 7
 """The bit of a cell that the task asks for."""
 BLOCKS: Final = (12, 3, 3, 1, 3, 3, 12)
@@ -29,7 +32,7 @@ REACH: Final = sum(BLOCKS) // 2
 SHAPE: Final = (VIEW**2 + len(BLOCKS) ** 2, 1)
 """The cells of the view, then the blocks of the map, each row by row."""
 FIELDS: Final = (2, len(KINDS), len(COLOURS) + 1)
-"""Marked or not, kind, colour."""
+"""Marked or not, kind, colour (the last one: unseen, or forbidden)."""
 
 WORD: Final = 32
 _CELLS: Final = np.array(sorted(CELL_NAMES), np.uint8)
@@ -56,28 +59,45 @@ def remember(seen: Bool[Array, "rows cols"] | None, state: State) -> Bool[Array,
     return now if seen is None else seen | now
 
 
-def view(state: State, seen: Bool[Array, "rows cols"], wanted: Int[Array, "literals"]) -> UInt8[Array, "74 1"]:
-    """The view and the map, with what the wanted propositions (-1: none) are about marked in both."""
-    asked = jnp.where((wanted >= 0)[:, None], jnp.asarray(ASKED)[wanted], jnp.uint32(0))
-    asked = jax.lax.reduce(asked, jnp.uint32(0), jax.lax.bitwise_or, (0,))
-    known = jnp.where(seen, _marked(state.cells, asked), jnp.uint8(UNSEEN))
+def view(
+    state: State,
+    seen: Bool[Array, "rows cols"],
+    wanted: Int[Array, "literals"],
+    forbidden: Int[Array, "literals"],
+) -> UInt8[Array, "74 1"]:
+    """The view and the map, with what the wanted and the forbidden propositions (-1: none) are about marked in both."""
+    goals, bans = _about(wanted), _about(forbidden)
+    known = jnp.where(seen, _marked(state.cells, goals, bans), jnp.uint8(UNSEEN))
     row, column = state.position.astype(jnp.int32)
     # One slice and fixed blocks are ten times as fast as blocks that begin where the agent is.
     around = jax.lax.dynamic_slice(
         jnp.pad(known, REACH - BORDER, constant_values=UNSEEN), (row, column), (2 * REACH + 1, 2 * REACH + 1)
     )
     blocks = dynamics.upright(_by_block(_by_block(around).T).T, state.direction)
-    near = _marked(dynamics.view(state), asked)
+    near = _marked(dynamics.view(state), goals, bans)
     return jnp.concatenate([near.reshape(-1), blocks.reshape(-1)])[:, None]
 
 
-def _marked(cells: UInt8[Array, "*shape"], asked: UInt32[Array, "words"]) -> UInt8[Array, "*shape"]:
-    """Cells with the mark on those that are asked for."""
+def _about(props: Int[Array, "literals"]) -> UInt32[Array, "words"]:
+    """The cells that some propositions (-1: none) are about, as bits."""
+    cells = jnp.where((props >= 0)[:, None], jnp.asarray(ASKED)[props], jnp.uint32(0))
+    return jax.lax.reduce(cells, jnp.uint32(0), jax.lax.bitwise_or, (0,))
+
+
+def _marked(
+    cells: UInt8[Array, "*shape"], goals: UInt32[Array, "words"], bans: UInt32[Array, "words"]
+) -> UInt8[Array, "*shape"]:
+    """Cells with a mark on those that are asked for, and without their colour where they are forbidden."""
     code = cells.astype(jnp.uint32)
-    word = asked[0]
-    for number in range(1, len(asked)):
-        word = jnp.where(code >= number * WORD, asked[number], word)
-    return jnp.where((word >> (code % WORD)) & 1 > 0, cells | jnp.uint8(MARK), cells)
+
+    def among(words: UInt32[Array, "words"]) -> Bool[Array, "*shape"]:
+        word = words[0]
+        for number in range(1, len(words)):
+            word = jnp.where(code >= number * WORD, words[number], word)
+        return (word >> (code % WORD)) & 1 > 0
+
+    banned = jnp.where(among(bans), cells | jnp.uint8(FORBIDDEN), cells)
+    return jnp.where(among(goals), cells | jnp.uint8(MARK), banned)
 
 
 def _by_block(cells: UInt8[Array, "lines width"]) -> UInt8[Array, "7 width"]:
