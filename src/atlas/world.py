@@ -106,6 +106,7 @@ class World:
         what makes it impossible."""
         if not self.has_map:
             return self.domain.view(state.domain)
+        assert state.live is not None, "the state of a world without a map"
         literals, nodes = self.formalism.guards(task, state.task).astype(jnp.int32), self.formalism.nodes(state.task)
         wanted, forbidden = literals > 0, jnp.zeros(literals.shape, bool)
         if len(nodes) == 1:  # without calls: it is known where an edge leads
