@@ -260,9 +260,10 @@ def varied(config: Config) -> Config:
 
 
 def night() -> Config:
-    """As `laptop`, with bans and branches among the tasks and a wider memory, for eight hours."""
+    """As `laptop`, with bans and branches among the tasks, for eight hours. Edges of tasks are rectified one by one: the
+    student must tell what leads on from what is forbidden."""
     config = varied(coached(laptop("dr")))
-    network = replace(config.student.network, recurrent=256)
+    network = replace(config.student.network, messages="edge")
     return replace(
         config,
         tasks=replace(config.tasks, sampler="mixed", mix=("sequential", "sequential", "reach-avoid", "dag")),
