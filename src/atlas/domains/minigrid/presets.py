@@ -260,8 +260,8 @@ def varied(config: Config) -> Config:
 
 
 def night() -> Config:
-    """As `laptop`, with bans and branches among the tasks, for eight hours. Edges of tasks are rectified one by one: the
-    student must tell what leads on from what is forbidden."""
+    """As `laptop`, with bans and branches among the tasks, for eight hours. The edges of a task are rectified one by
+    one: the student must tell what leads on from what is forbidden."""
     config = varied(coached(laptop("dr")))
     network = replace(config.student.network, messages="edge")
     return replace(
