@@ -70,7 +70,8 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
     student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
     check = screen_of(config.domain) if config.pairing.solvable else None
-    return Parts(config, world, student, player, batch_sampler(config.pairing, domain, tasks, check))
+    sample = batch_sampler(config.pairing, domain, tasks, check, layout.by_rows)
+    return Parts(config, world, student, player, sample)
 
 
 def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
@@ -171,6 +172,7 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
         by_clock=settings.anneal and config.run.time_limit is not None,
         is_brief=config.run.total_steps <= BRIEF,
+        is_long=config.run.time_limit is None or config.run.time_limit > SHORT,
     )
 
 
@@ -213,6 +215,8 @@ def _require_prover(config: Config) -> None:
 
 BRIEF = 100_000
 """Env steps of a run that is over in seconds."""
+SHORT = 10.0
+"""Minutes of a run whose start should be quick rather than its proposals."""
 
 
 def jit_for(config: Config, effort: Effort) -> Callable[..., Any]:

@@ -77,7 +77,11 @@ def mentions(graph: Graph, bans: bool = True) -> Int32[Array, "literals"]:
 
 
 def batch_sampler(
-    config: PairingConfig, domain: Domain, formalism: Formalism, check: Check | None = None
+    config: PairingConfig,
+    domain: Domain,
+    formalism: Formalism,
+    check: Check | None = None,
+    shard: Callable[[Callable[..., Any], int], Callable[..., Any]] = lambda function, rows: function,
 ) -> SampleBatchFn:
     """`sample(key, n)`: a batch of n problems; if the settings ask for solvable ones, all of them pass the check.
 
@@ -95,14 +99,18 @@ def batch_sampler(
     if check is None:
         raise ValueError("solvable problems need a check")
 
+    def drawn_and_checked(keys: Key[Array, "n"]) -> tuple[Problem, Bool[Array, "n"]]:
+        problems = jax.vmap(one)(keys)
+        return problems, check(problems)
+
     def screened(key: Key[Array, ""], n: int) -> Problem:
         key_rounds = jax.random.split(key)[1]  # of two, so that draws stay what they were
         drawn_at_once = n * config.oversample
 
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
             kept, found, number = state
-            drawn = draw(jax.random.fold_in(key_rounds, number), drawn_at_once)
-            passed = check(drawn)
+            keys = jax.random.split(jax.random.fold_in(key_rounds, number), drawn_at_once)
+            drawn, passed = shard(drawn_and_checked, drawn_at_once)(keys)
             place = jnp.where(passed, found + jnp.cumsum(passed) - 1, n)
 
             def merged(old: Array, new: Array) -> Array:

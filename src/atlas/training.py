@@ -147,6 +147,8 @@ class Trainer:
     """Whether the learning rate follows the host's clock."""
     is_brief: bool = False
     """Whether it is over sooner than the compiler would be with all of its passes."""
+    is_long: bool = False
+    """The run takes longer than some minutes, so that the compiler may take its time for all of an iteration."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""
@@ -323,9 +325,9 @@ def compiler_options(effort: Effort) -> dict[str, Any] | None:
     """What the compiler is told of a program.
 
     For one that is called a few times it leaves out passes that take long, and on CPUs its newer way to compile loops;
-    for one that runs for a small part of the time ("light") little more than the latter, which saves it most of its
-    work and makes the program a sixth slower. For a run that is over in seconds it does the least it can. Sums of
-    floats may be rounded otherwise; whole numbers are the same.
+    for one that runs for a small part of a short run ("light") little more than the latter, which saves it most of its
+    work and makes the program a sixth to a third slower. For a run that is over in seconds it does the least it can.
+    Sums of floats may be rounded otherwise; whole numbers are the same.
     """
     if effort == "best" or LEVEL in os.environ.get("XLA_FLAGS", ""):
         return None
@@ -413,7 +415,9 @@ class Compiled:
             return self._shapes(jax.eval_shape(propose, *asked)[1], *ROWS)
 
         return {
-            PROPOSE + kind: lambda: self._lower(propose, asked, lambda: (state.teacher, proposal()), "light", 1),
+            PROPOSE + kind: lambda: self._lower(
+                propose, asked, lambda: (state.teacher, proposal()), "best" if trainer.is_long else "light", 1
+            ),
             CONCLUDE + kind: lambda: self._lower(
                 conclude, (state, proposal(), nothing, *given), lambda: (state, nothing), "best", 0
             ),

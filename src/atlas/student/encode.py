@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -129,12 +130,12 @@ def cell_bits(cells: UInt8[Array, "*shape"], fields: tuple[int, ...], axis: int 
     return jnp.concatenate(parts[::-1], axis).astype(jnp.float32)
 
 
-def _folded(params: View) -> Float32[Array, "cells bits outputs"]:
-    """The first kernel with the embeddings multiplied in: one row a bit of a cell."""
+def _folded(params: View, order: Literal["cko", "kco"]) -> Float32[Array, "rows outputs"]:
+    """The first kernel with the embeddings multiplied in: one row a bit (`k`) of a cell (`c`), in this order."""
     embedding, outputs = params.embeddings[0].shape[1], params.layers[0].kernel.shape[1]
     by_cell = params.layers[0].kernel.reshape(-1, len(params.embeddings), embedding, outputs)
-    parts = [jnp.einsum("ke,ceo->cko", codes, by_cell[:, part]) for part, codes in enumerate(params.embeddings)]
-    return jnp.concatenate(parts, 1)
+    parts = [jnp.einsum(f"ke,ceo->{order}", codes, by_cell[:, part]) for part, codes in enumerate(params.embeddings)]
+    return jnp.concatenate(parts, order.index("k")).reshape(-1, outputs)
 
 
 def _encode_dense(
@@ -142,8 +143,7 @@ def _encode_dense(
 ) -> Float32[Array, "samples features"]:
     # Cells come last: loops over them are long.
     bits = cell_bits(view.reshape(len(view), -1), tuple(map(len, params.embeddings)), axis=1)
-    kernel = _folded(params).swapaxes(0, 1).reshape(bits[0].size, -1)
-    features = plus(product(bits.reshape(len(view), -1), kernel, dtype), params.layers[0].bias)
+    features = plus(product(bits.reshape(len(view), -1), _folded(params, "kco"), dtype), params.layers[0].bias)
     if params.queries is not None:
         answers = _answers(params.queries, bits, task, dtype)
         features = features + product(answers.reshape(len(view), -1), params.queries.answers, dtype)
@@ -163,8 +163,7 @@ def _answers(
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
-    kernel = _folded(params)
-    first = params.layers[0].replace(kernel=kernel.reshape(-1, kernel.shape[-1]))
+    first = params.layers[0].replace(kernel=_folded(params, "cko"))
     x = cell_bits(view, tuple(map(len, params.embeddings)))
     for layer in (first, *params.layers[1:]):
         x = jax.nn.relu(dense(layer, _patches(x), dtype))
