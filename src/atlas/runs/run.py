@@ -445,7 +445,7 @@ def _kept_programs(trainer: Trainer, config: Config) -> Obtain | None:
     if jax.process_count() > 1 or any(map(plugins.in_use, plugins.KINDS)):
         return None
     run = replace(config.run, seed=0, time_limit=None)
-    settings = f"by clock: {trainer.by_clock}\n{dump(replace(config, run=run))}"
+    settings = f"by clock: {trainer.by_clock}, long: {trainer.is_long}\n{dump(replace(config, run=run))}"
     mesh = trainer.layout.mesh
     devices = jax.devices()[:1] if mesh is None else list(mesh.devices.flat)
     return lambda name, lower: load_or_lower(f"{name}, {settings}", lower, devices)
