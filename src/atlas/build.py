@@ -69,9 +69,13 @@ def parts(config: Config, layout: Layout = ALONE) -> Parts:
     cells = Cells(*world.view_shape, world.view_fields)
     student = Student(config.student.network, cells, len(domain.actions), domain.vocabulary.features)
     player = Player(world, student, config.run.rollout, settings.phases, settings.truncation == "bootstrap", layout)
+    return Parts(config, world, student, player, _sampler(config, world))
+
+
+def _sampler(config: Config, world: World, layout: Layout = ALONE) -> SampleBatchFn:
+    """Draws problems as the settings say. Where they are screened, each device draws and checks a part of them."""
     check = screen_of(config.domain) if config.pairing.solvable else None
-    sample = batch_sampler(config.pairing, domain, tasks, check, layout.by_rows)
-    return Parts(config, world, student, player, sample)
+    return batch_sampler(config.pairing, world.domain, world.formalism, check, layout.by_rows)
 
 
 def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> Trainer:
@@ -124,6 +128,35 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         heard, valid = each(keys, problems.level, steps.action.T, last.astype(jnp.int32))
         return Echoes(problems=heard, valid=valid)
 
+    resume = None
+    if plan.carry:
+        batch = plan.num_train * plan.pool
+        resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
+    score = plan.score or "constant"
+    if score not in SCORES:
+        raise AtlasError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
+    return Trainer(
+        teacher=teacher_of(config.teacher, supply_of(made, layout)),
+        plan=plan,
+        score=SCORES[score],
+        init_student=init_student,
+        play=play,
+        learn=learner.learn,
+        no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
+        resume=resume,
+        layout=layout,
+        average=settings.average,
+        anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
+        by_clock=settings.anneal and config.run.time_limit is not None,
+        is_brief=config.run.total_steps <= BRIEF,
+        is_long=config.run.time_limit is None or config.run.time_limit > SHORT,
+    )
+
+
+def supply_of(made: Parts, layout: Layout = ALONE) -> Supply:
+    """What a teacher is given."""
+    config, world, plan = made.config, made.world, made.config.plan
+
     def features(problem: Problem) -> Array:
         """A problem from outside: what its level looks like to its domain, and what its task asks for."""
         graph = world.formalism.graph(problem.task)
@@ -139,8 +172,8 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     if plan.edits is not None and plan.edits.more:
         one = jax.eval_shape(lambda: jax.tree.map(lambda x: x[0], made.sample(jax.random.key(0), 1)))
         require_edits([EDITS[name] for name in plan.edits.more], one)
-    supply = Supply(
-        sample=made.sample,
+    return Supply(
+        sample=_sampler(config, world, layout),
         edit=editor(plan.edits or EditConfig(least=1, most=1), world.domain, world.formalism),
         partial=jax.eval_shape(partial_progress),
         plan=plan,
@@ -150,29 +183,6 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         mentions=lambda problem: mentions(world.formalism.graph(problem.task), bans=False),
         props=len(world.domain.mask),
         edit_names=edit_table(config, world),
-    )
-    resume = None
-    if plan.carry:
-        batch = plan.num_train * plan.pool
-        resume = made.player.idle(jax.eval_shape(lambda: pools(made.sample(jax.random.key(0), batch))))
-    score = plan.score or "constant"
-    if score not in SCORES:
-        raise AtlasError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
-    return Trainer(
-        teacher=teacher_of(config.teacher, supply),
-        plan=plan,
-        score=SCORES[score],
-        init_student=init_student,
-        play=play,
-        learn=learner.learn,
-        no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
-        resume=resume,
-        layout=layout,
-        average=settings.average,
-        anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
-        by_clock=settings.anneal and config.run.time_limit is not None,
-        is_brief=config.run.total_steps <= BRIEF,
-        is_long=config.run.time_limit is None or config.run.time_limit > SHORT,
     )
 
 
@@ -247,7 +257,7 @@ def observer(made: Parts, trainer: Trainer) -> Observer:
         return inspect_both(problems.replace(task=flattened(problems.task)), problems.task)
 
     return Observer(
-        teacher=trainer.teacher,
+        teacher=teacher_of(made.config.teacher, supply_of(made)),
         plan=trainer.plan,
         edit_names=edit_table(made.config, made.world),
         tell_edit=partial(tell_edit, made.config.domain.name),
