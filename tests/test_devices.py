@@ -47,8 +47,9 @@ def found(tmp_path_factory):
 @pytest.mark.parametrize("teacher", ["scout", "sfl", "echo", "accel"])
 def test_more_teachers_decide_the_same_on_two_devices(teacher):
     """Sums over problems are not associative to the last bit: what they learn is the same up to rounding."""
-    first, _ = on_two_devices(teacher)
+    first, _, seen = on_two_devices(teacher)
     assert all(apart < 1e-4 for apart in first.values()), first
+    assert seen == {}, "the curriculum looks the same"
 
 
 def test_before_the_first_update_both_runs_are_equal_bit_for_bit(found):
@@ -100,6 +101,13 @@ def test_one_device_is_left_alone():
     assert ALONE.gather(tree) is tree
     assert ALONE.mean(tree) is tree
     assert ALONE.shard_map(max, 0, 0) is max
+    assert ALONE.by_rows(max, 8) is max
+
+
+def test_rows_that_do_not_divide_evenly_are_not_shared():
+    two = layout_over(types.SimpleNamespace(size=2))
+    assert two.by_rows(max, 7) is max
+    assert two.by_rows(max, 8) is not max
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from atlas.build import build
-from atlas.config import PPOConfig, StudentConfig
+from atlas.build import build, observer, parts
+from atlas.config import PairingConfig, PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
 from atlas.domains.minigrid.presets import TINY
 from atlas.runs.checkpoints import Checkpoints
@@ -40,14 +40,21 @@ MORE = {
 
 
 def compare(name):
-    """How far apart the teacher's arrays are after the first iteration and after six, on one device and on two."""
+    """How far apart the teacher's arrays are after the first iteration and after six, and what a look at the curriculum
+    shows before them, on one device and on two."""
     config = dataclasses.replace(CONFIG, teacher=MORE[name])
+    if name == "scout":  # its candidates are screened: each device draws half of them
+        config = dataclasses.replace(config, pairing=PairingConfig(how="level", solvable=True))
     tables = []
     for layout in (Layout(), Layout(mesh_of(2))):
-        trainer = build(config, layout)
-        state, first, _ = advance(trainer, trainer.compiled_init(jax.random.key(3)), 1)
+        made = parts(config, layout)
+        trainer = build(config, layout, made)
+        state = trainer.compiled_init(jax.random.key(3))
+        seen = observer(made, trainer).look(layout.gather(state.teacher), 0)
+        state, first, _ = advance(trainer, state, 1)
         _, later, _ = advance(trainer, state, 5)
-        tables.append([{k: v for k, v in table.items() if k.startswith(".teacher")} for table in (first, later)])
+        kept = [{k: v for k, v in table.items() if k.startswith(".teacher")} for table in (first, later)]
+        tables.append([*kept, to_arrays(seen.problems)])
     print(json.dumps([differ(one, two) for one, two in zip(*tables, strict=True)]))
 
 
