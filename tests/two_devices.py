@@ -40,8 +40,8 @@ MORE = {
 
 
 def compare(name):
-    """How far apart the teacher's arrays are after the first iteration and after six, and what a look at the curriculum
-    shows before them, on one device and on two."""
+    """How far apart the teacher's arrays are after the first iteration and after six, on one device and on two, and
+    what a look at the curriculum shows: at the buffer after the first, or at what would be proposed before it."""
     config = dataclasses.replace(CONFIG, teacher=MORE[name])
     if name == "scout":  # its candidates are screened: each device draws half of them
         config = dataclasses.replace(config, pairing=PairingConfig(how="level", solvable=True))
@@ -50,8 +50,10 @@ def compare(name):
         made = parts(config, layout)
         trainer = build(config, layout, made)
         state = trainer.compiled_init(jax.random.key(3))
-        seen = observer(made, trainer).look(layout.gather(state.teacher), 0)
+        blank = layout.gather(state.teacher)
         state, first, _ = advance(trainer, state, 1)
+        has_memory = trainer.teacher.memory(blank) is not None
+        seen = observer(made, trainer).look(layout.gather(state.teacher) if has_memory else blank, 0)
         _, later, _ = advance(trainer, state, 5)
         kept = [{k: v for k, v in table.items() if k.startswith(".teacher")} for table in (first, later)]
         tables.append([*kept, to_arrays(seen.problems)])

@@ -61,9 +61,9 @@ class Layout:
         return jax.shard_map(function, mesh=self.mesh, in_specs=specs[0], out_specs=specs[1], check_vma=False)
 
     def by_rows(self, function: Callable[..., Result], rows: int) -> Callable[..., Result]:
-        """Let each device call the function on its share of so many rows, or on all of them if they do not divide
-        evenly. All devices have all results."""
-        if self.mesh is None or rows % self.shards:
+        """Let each device call the function on its share of so many rows, and give all of them all results. They all
+        call it on all rows if these do not divide evenly, and on several hosts, where the exchange would cost more."""
+        if self.mesh is None or rows % self.shards or jax.process_count() > 1:
             return function
         return lambda *given: self.replicate(self.shard_map(function, 0, 0)(*given))
 

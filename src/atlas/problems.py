@@ -81,26 +81,23 @@ def batch_sampler(
     domain: Domain,
     formalism: Formalism,
     check: Check | None = None,
-    shard: Callable[[Callable[..., Any], int], Callable[..., Any]] = lambda function, rows: function,
+    by_rows: Callable[[Callable[..., Any], int], Callable[..., Any]] = lambda function, rows: function,
 ) -> SampleBatchFn:
     """`sample(key, n)`: a batch of n problems; if the settings ask for solvable ones, all of them pass the check.
 
     For those, `oversample` problems are drawn for each one wanted, those that pass are kept, and so on until there are
     enough. Should MAX_ROUNDS not suffice, those found are repeated; if there are none at all, the batch is not
-    screened. Jittable with n static.
+    screened. `by_rows(function, rows)` may let several devices draw and check a part each. Jittable with n static.
     """
     one = sampler(config, domain, formalism)
-
-    def draw(key: Key[Array, ""], n: int) -> Problem:
-        return jax.vmap(one)(jax.random.split(key, n))
-
+    draw = jax.vmap(one)
     if not config.solvable:
-        return draw
+        return lambda key, n: draw(jax.random.split(key, n))
     if check is None:
         raise ValueError("solvable problems need a check")
 
     def drawn_and_checked(keys: Key[Array, "n"]) -> tuple[Problem, Bool[Array, "n"]]:
-        problems = jax.vmap(one)(keys)
+        problems = draw(keys)
         return problems, check(problems)
 
     def screened(key: Key[Array, ""], n: int) -> Problem:
@@ -110,7 +107,7 @@ def batch_sampler(
         def round_(state: tuple[Problem, Int[Array, ""], Int[Array, ""]]) -> Any:
             kept, found, number = state
             keys = jax.random.split(jax.random.fold_in(key_rounds, number), drawn_at_once)
-            drawn, passed = shard(drawn_and_checked, drawn_at_once)(keys)
+            drawn, passed = by_rows(drawn_and_checked, drawn_at_once)(keys)
             place = jnp.where(passed, found + jnp.cumsum(passed) - 1, n)
 
             def merged(old: Array, new: Array) -> Array:

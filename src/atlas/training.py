@@ -5,7 +5,7 @@ problems costs no gradient work.
 
 A step is compiled as programs side by side: one proposes problems, another does the rest (each of them twice where
 batches that are only scored have another size), and where the teacher has a choice a small one decides which. The first
-is much code that runs for a short time, so the compiler takes less trouble with it.
+is much code that runs for a short time, so in short runs the compiler takes less trouble with it.
 """
 
 import os
@@ -148,7 +148,7 @@ class Trainer:
     is_brief: bool = False
     """Whether it is over sooner than the compiler would be with all of its passes."""
     is_long: bool = False
-    """The run takes longer than some minutes, so that the compiler may take its time for all of an iteration."""
+    """Whether it may take longer than some minutes, so that the compiler takes its time for all of an iteration."""
 
     def init(self, key: Key[Array, ""]) -> TrainState:
         """The state before the first iteration."""

@@ -22,7 +22,7 @@ from atlas.domains.minigrid.labels import things_of
 UNSEEN: Final = cell(WALL, len(COLOURS))
 """A cell that was not seen: no other byte says so, it counts more than a wall and less than an object."""
 FORBIDDEN: Final = len(COLOURS)
-"""In the place of the colour of a thing that the task forbids. Only the bits of a colour that is none are all set."""
+"""In the place of the colour of a thing that the task forbids: all three bits, so a union with any colour is this."""
 MARK: Final = 1 << 7
 """The bit of a cell that the task asks for."""
 BLOCKS: Final = (12, 3, 3, 1, 3, 3, 12)
