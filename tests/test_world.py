@@ -9,7 +9,7 @@ from jax import Array
 from atlas.domains.minigrid.alphabet import IDS
 from atlas.domains.minigrid.domain import Minigrid
 from atlas.domains.minigrid.explored import FORBIDDEN, MARK, UNSEEN
-from atlas.domains.minigrid.grid import BALL, CELL_NAMES, FORWARD, PICK_UP, PUT_DOWN, TURN_RIGHT
+from atlas.domains.minigrid.grid import BALL, CELL_NAMES, FORWARD, KEY, PICK_UP, PUT_DOWN, TURN_RIGHT
 from atlas.domains.minigrid.settings import MinigridConfig
 from atlas.domains.minigrid.text import parse_level
 from atlas.struct import Struct
@@ -180,7 +180,8 @@ def forbidden(task: Problem) -> set[int]:
     """The kinds of things that are shown without their colour, in the view and on the map alike."""
     codes = np.asarray(look(task.task, begin_mapped(task))).reshape(-1).tolist()
     in_view, on_map = (
-        {code // 8 for code in part if code % 8 == FORBIDDEN and code != UNSEEN} for part in (codes[:25], codes[25:])
+        {code % MARK // 8 for code in part if code % 8 == FORBIDDEN and code != UNSEEN}
+        for part in (codes[:25], codes[25:])
     )
     assert in_view == on_map
     return in_view
@@ -194,8 +195,9 @@ def test_what_leads_nowhere_is_forbidden() -> None:
     assert forbidden(dead_end) == {BALL}, "no edge leads from there to acceptance"
     assert marked(dead_end) == {"key_blue"}
     assert forbidden(problem((0, 1, ["front_ball"], 0.0), (1, ACCEPT, ["carrying_key"], 1.0), fetch)) == set()
-    assert forbidden(problem((0, REJECT, ["carrying_key_blue"], 0.0), fetch)) == set(), "what is asked for is marked"
-    assert forbidden(problem((0, REJECT, ["-front_ball", "next_ball_key"], 0.0), fetch)) == {BALL}
+    both = problem((0, REJECT, ["carrying_key"], 0.0), (0, ACCEPT, ["front_key"], 1.0))
+    assert forbidden(both) == {KEY}, "go to it, and do not pick it up"
+    assert forbidden(problem((0, REJECT, ["-front_ball", "next_ball_key"], 0.0), fetch)) == {BALL, KEY}
 
 
 def test_marks_follow_the_task() -> None:

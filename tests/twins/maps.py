@@ -51,10 +51,11 @@ def picture(memory, grid, position, direction, carrying, wanted, forbidden):
 
 
 def marked(name, goals, bans):
-    if asked(name, bans) and not asked(name, goals):
+    shown = name
+    if asked(name, bans):
         kind, _, *state = name.split("_")
-        return False, "_".join([kind, "forbidden", *state])
-    return asked(name, goals), name
+        shown = "_".join([kind, "forbidden", *state])
+    return asked(name, goals), shown
 
 
 def asked(name, things):

@@ -87,7 +87,7 @@ def _about(props: Int[Array, "literals"]) -> UInt32[Array, "words"]:
 def _marked(
     cells: UInt8[Array, "*shape"], goals: UInt32[Array, "words"], bans: UInt32[Array, "words"]
 ) -> UInt8[Array, "*shape"]:
-    """Cells with a mark on those that are asked for, and without their colour where they are forbidden."""
+    """Cells with a mark on those that are asked for, and without their colour where they are forbidden; both may be."""
     code = cells.astype(jnp.uint32)
 
     def among(words: UInt32[Array, "words"]) -> Bool[Array, "*shape"]:
@@ -96,8 +96,8 @@ def _marked(
             word = jnp.where(code >= number * WORD, words[number], word)
         return (word >> (code % WORD)) & 1 > 0
 
-    banned = jnp.where(among(bans), cells | jnp.uint8(FORBIDDEN), cells)
-    return jnp.where(among(goals), cells | jnp.uint8(MARK), banned)
+    shown = jnp.where(among(bans), cells | jnp.uint8(FORBIDDEN), cells)
+    return jnp.where(among(goals), shown | jnp.uint8(MARK), shown)
 
 
 def _by_block(cells: UInt8[Array, "lines width"]) -> UInt8[Array, "7 width"]:
