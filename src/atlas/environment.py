@@ -139,7 +139,7 @@ class Environment:
 
     def cells(self, view: UInt8[Array, "rows cols"]) -> Float32[Array, "rows cols bits"]:
         """A view for networks: each cell as the one-hot codes of its fields, side by side."""
-        return cell_bits(view, self.view_fields)
+        return cell_bits(view[None], self.view_fields)[0]
 
     def sample(self, key: Key[Array, ""]) -> Problem:
         """Draw a problem."""

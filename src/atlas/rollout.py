@@ -81,7 +81,8 @@ class _Carry(Struct):
     """Last state of the most recent truncated episode."""
     was_cut: Bool[Array, "envs"]
     after: Float32[Array, "envs"]
-    """Value of the state that the last step led to, before any reset; only where somebody asks for it."""
+    """Value of the state that the last step led to, before any reset; only with `bootstrap`, and where it is asked
+    for."""
 
 
 class _Fixed(Struct):
@@ -151,7 +152,7 @@ class Player:
             noise=noise,
             previous=first.previous,
             hidden=hidden,
-            last_value=last.after,
+            last_value=last.after if self.bootstrap else self._look(fixed, last)[2],
         )
         rollout = Rollout(
             experience=experience,
@@ -224,9 +225,10 @@ class Player:
         ended = now.replace(
             world=world, hidden=hidden, previous=action.astype(jnp.uint8), start=jnp.zeros_like(now.start)
         )
-        # The end of a rollout cuts episodes off as the step limit does.
-        asked = jnp.any(step.truncated) | is_last if self.bootstrap else is_last
-        after = jax.lax.cond(asked, lambda: self._look(fixed, ended)[2], lambda: jnp.zeros_like(value))
+        after = now.after
+        if self.bootstrap:  # the end of a rollout cuts episodes off as the step limit does: one look serves both
+            asked = jnp.any(step.truncated) | is_last
+            after = jax.lax.cond(asked, lambda: self._look(fixed, ended)[2], lambda: jnp.zeros_like(value))
         transition = Transitions(
             view=view,
             nodes=nodes.astype(jnp.int8),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -120,50 +119,52 @@ def encode_view(
     return features.reshape(*lead, -1)
 
 
-def cell_bits(cells: UInt8[Array, "*shape"], fields: tuple[int, ...], axis: int = -1) -> Float32[Array, "..."]:
-    """Each cell as the one-hot codes of its fields, side by side, along a new axis."""
+def cell_bits(
+    view: UInt8[Array, "samples rows cols"], fields: tuple[int, ...]
+) -> Float32[Array, "samples rows cols bits"]:
+    """Each cell as the one-hot codes of its fields, side by side."""
     parts, shift = [], 0
     for values in reversed(fields):
         width = (values - 1).bit_length()
-        parts.append(jax.nn.one_hot((cells >> shift) & ((1 << width) - 1), values, dtype=bool, axis=axis))
+        value = (view >> shift) & ((1 << width) - 1)
+        parts.append(value[..., None] == jnp.arange(values, dtype=jnp.uint8)[None, None, None])
         shift += width
-    return jnp.concatenate(parts[::-1], axis).astype(jnp.float32)
+    return jnp.concatenate(parts[::-1], -1).astype(jnp.float32)
 
 
-def _folded(params: View, order: Literal["cko", "kco"]) -> Float32[Array, "rows outputs"]:
-    """The first kernel with the embeddings multiplied in: one row a bit (`k`) of a cell (`c`), in this order."""
+def _folded(params: View) -> Floats:
+    """The first kernel with the embeddings multiplied in: one row a bit of a cell."""
     embedding, outputs = params.embeddings[0].shape[1], params.layers[0].kernel.shape[1]
     by_cell = params.layers[0].kernel.reshape(-1, len(params.embeddings), embedding, outputs)
-    parts = [jnp.einsum(f"ke,ceo->{order}", codes, by_cell[:, part]) for part, codes in enumerate(params.embeddings)]
-    return jnp.concatenate(parts, order.index("k")).reshape(-1, outputs)
+    parts = [jnp.einsum("ke,ceo->cko", codes, by_cell[:, part]) for part, codes in enumerate(params.embeddings)]
+    return jnp.concatenate(parts, 1).reshape(-1, outputs)
 
 
 def _encode_dense(
     params: View, view: UInt8[Array, "samples rows cols"], task: Float32[Array, "samples width"], dtype: DTypeLike
 ) -> Float32[Array, "samples features"]:
-    # Cells come last: loops over them are long.
-    bits = cell_bits(view.reshape(len(view), -1), tuple(map(len, params.embeddings)), axis=1)
-    features = plus(product(bits.reshape(len(view), -1), _folded(params, "kco"), dtype), params.layers[0].bias)
+    bits = cell_bits(view, tuple(map(len, params.embeddings)))
+    features = plus(product(bits.reshape(len(view), -1), _folded(params), dtype), params.layers[0].bias)
     if params.queries is not None:
-        answers = _answers(params.queries, bits, task, dtype)
+        answers = _answers(params.queries, bits.reshape(len(view), -1, bits.shape[-1]), task, dtype)
         features = features + product(answers.reshape(len(view), -1), params.queries.answers, dtype)
     return jax.nn.relu(features)
 
 
 def _answers(
     params: Queries,
-    bits: Float32[Array, "samples bits cells"],
+    cells: Float32[Array, "samples cells bits"],
     task: Float32[Array, "samples width"],
     dtype: DTypeLike,
 ) -> Float32[Array, "samples queries cells"]:
     """How well each cell fits each query of the task; 0 where it does not."""
-    asked = dense(params.ask, task, dtype).reshape(len(bits), -1, bits.shape[1] + 1)
-    fits = jnp.einsum("sqb,sbc->sqc", asked[..., :-1], bits)
+    asked = dense(params.ask, task, dtype).reshape(len(cells), -1, cells.shape[-1] + 1)
+    fits = jnp.einsum("sqb,scb->sqc", asked[..., :-1], cells)
     return jax.nn.relu(fits + asked[..., -1:])
 
 
 def _convolve(params: View, view: UInt8[Array, "samples rows cols"], dtype: DTypeLike) -> Floats:
-    first = params.layers[0].replace(kernel=_folded(params, "cko"))
+    first = params.layers[0].replace(kernel=_folded(params))
     x = cell_bits(view, tuple(map(len, params.embeddings)))
     for layer in (first, *params.layers[1:]):
         x = jax.nn.relu(dense(layer, _patches(x), dtype))
