@@ -50,7 +50,7 @@ def compare(name):
         made = parts(config, layout)
         trainer = build(config, layout, made)
         state = trainer.compiled_init(jax.random.key(3))
-        blank = layout.gather(state.teacher)
+        blank = jax.tree.map(np.array, layout.gather(state.teacher))  # a copy: an iteration takes the state's memory
         state, first, _ = advance(trainer, state, 1)
         has_memory = trainer.teacher.memory(blank) is not None
         seen = observer(made, trainer).look(layout.gather(state.teacher) if has_memory else blank, 0)
