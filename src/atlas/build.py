@@ -28,16 +28,16 @@ from atlas.problems import (
     require_edits,
     task_features,
 )
-from atlas.rollout import Player, echoer
+from atlas.rollout import Demonstrations, Player, echoer
 from atlas.student import ppo
 from atlas.student.encode import Cells
-from atlas.student.network import Student, Transitions
+from atlas.student.network import Lesson, Student, Transitions
 from atlas.tasks.edits import tell_edit as tell_task_edit
 from atlas.tasks.edits import tell_state
 from atlas.tasks.packed import count_states, flattened
 from atlas.tasks.rewards import count_paths
 from atlas.tasks.sample import formalism
-from atlas.training import Effort, Play, Trainer, annealing, compiler_options
+from atlas.training import Effort, Play, Trainer, TrainState, annealing, compiler_options
 from atlas.types import Echoes, Guide, Partial, Problem
 from atlas.ued import EditConfig, teacher_of
 from atlas.ued.curriculum import Observer
@@ -128,6 +128,14 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         heard, valid = each(keys, problems.level, steps.action.T, last.astype(jnp.int32))
         return Echoes(problems=heard, valid=valid)
 
+    cloning, remaining = config.student.cloning, annealing(plan, config.run.rollout / config.run.total_steps)
+
+    def lesson(key: Key[Array, ""], state: TrainState) -> tuple[Array, Lesson]:
+        """Plans to imitate, and with which weight."""
+        left = jnp.maximum(0.0, 1.0 - (1.0 - remaining(state)) / cloning.until)
+        weight = jnp.where(state.shown.count > 0, cloning.weight * left, 0.0)
+        return weight, made.player.demonstrate(key, state.shown, weight > 0, plan.num_train)
+
     resume = None
     if plan.carry:
         batch = plan.num_train * plan.pool
@@ -135,6 +143,8 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
     score = plan.score or "constant"
     if score not in SCORES:
         raise AtlasError(f"there is no score '{score}'{nearest(score, SCORES) or '; there are ' + ', '.join(SCORES)}")
+    names = [field.name for field in dataclasses.fields(ppo.Losses)]
+    losses = {name: jnp.zeros(()) for name in names if name != "cloning" or cloning.plans}
     return Trainer(
         teacher=teacher_of(config.teacher, supply_of(made, layout)),
         plan=plan,
@@ -142,12 +152,14 @@ def build(config: Config, layout: Layout = ALONE, made: Parts | None = None) -> 
         init_student=init_student,
         play=play,
         learn=learner.learn,
-        no_losses=ppo.Losses(**{field.name: jnp.zeros(()) for field in dataclasses.fields(ppo.Losses)}),
+        no_losses=ppo.Losses(**losses),
         resume=resume,
         layout=layout,
         average=settings.average,
-        anneal=annealing(plan, config.run.rollout / config.run.total_steps) if settings.anneal else None,
-        by_clock=settings.anneal and config.run.time_limit is not None,
+        anneal=remaining if settings.anneal else None,
+        by_clock=(settings.anneal or cloning.plans > 0) and config.run.time_limit is not None,
+        shown=_shown(made) if cloning.plans else None,
+        lesson=lesson if cloning.plans else None,
         is_brief=config.run.total_steps <= BRIEF,
         is_long=config.run.time_limit is None or config.run.time_limit > SHORT,
     )
@@ -212,15 +224,33 @@ def _guide(config: Config) -> Guide:
     return check
 
 
+def _shown(made: Parts) -> Demonstrations:
+    """The shapes of the plans that a student is shown."""
+    config = made.config
+    plans, steps = config.student.cloning.plans, config.domain.step_limit
+
+    def empty() -> Demonstrations:
+        one = made.sample(jax.random.key(0), 1)
+        return Demonstrations(
+            problems=jax.tree.map(lambda leaf: jnp.zeros((plans, *leaf.shape[1:]), leaf.dtype), one),
+            plans=jnp.zeros((plans, steps), jnp.uint8),
+            count=jnp.int32(0),
+        )
+
+    shapes: Demonstrations = jax.eval_shape(empty)
+    return shapes
+
+
 def _require_prover(config: Config) -> None:
-    """Fail unless there is what the teacher needs to have plans proven beside it."""
-    if config.plan.prove is None:
-        return
-    domain = config.domain.name
-    if getattr(surface_of(domain), "solve_many", None) is None:
-        raise AtlasError(f"teacher.score = oracle needs the plans of a prover, and the domain {domain} has none")
-    if jax.process_count() > 1:
-        raise AtlasError("teacher.score = oracle needs one host: plans are looked for beside it")
+    """Fail unless there is what is needed where settings ask for plans."""
+    plans = config.student.cloning.plans
+    asking = {"teacher.score = oracle": config.plan.prove is not None, f"student.cloning.plans = {plans}": plans > 0}
+    for words in (words for words, asks in asking.items() if asks):
+        domain = config.domain.name
+        if getattr(surface_of(domain), "solve_many", None) is None:
+            raise AtlasError(f"{words} needs the plans of a prover, and the domain {domain} has none")
+        if jax.process_count() > 1:
+            raise AtlasError(f"{words} needs one host: plans are looked for beside it")
 
 
 BRIEF = 100_000

@@ -225,6 +225,20 @@ class PPOConfig(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CloningConfig(Settings):
+    """Behaviour cloning of the prover's plans beside PPO, at the beginning of a run."""
+
+    section: ClassVar[str] = "student.cloning"
+    plans: int = setting(0, at_least=0, at_most=1_000_000)
+    """Plans that are shown, for problems drawn as the run draws them; 0: none. They are found before training begins
+    and kept with the run."""
+    weight: float = setting(1.0, above=0.0)
+    """Weight of the cross-entropy of their actions at the start."""
+    until: float = setting(0.3, above=0.0, at_most=1.0)
+    """The share of the run over which the weight falls linearly to zero; from then on it costs nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StudentConfig(Settings):
     """Who plays and learns."""
 
@@ -233,6 +247,8 @@ class StudentConfig(Settings):
     """The policy network."""
     ppo: PPOConfig = field(default_factory=PPOConfig)
     """How it learns."""
+    cloning: CloningConfig = field(default_factory=CloningConfig)
+    """What it is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)

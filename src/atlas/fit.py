@@ -174,7 +174,9 @@ def _record(trainer: Trainer, moment: Moment, metrics: Metrics, took: float, con
     if trainer.plan.pool > 1 and (episodes := int(metrics.attempts.sum())):
         record["repeats"] = int(metrics.repeats) / episodes
     if metrics.trained:
-        record["losses"] = {name: float(value) / int(metrics.trained) for name, value in vars(metrics.losses).items()}
+        record["losses"] = {
+            name: float(v) / int(metrics.trained) for name, v in vars(metrics.losses).items() if v is not None
+        }
     memory = trainer.teacher.memory(moment.state.teacher)
     if memory is not None:
         record["buffer"] = {"fill": int(buffers.fill(memory)), "capacity": len(memory.records.filled)}

@@ -8,7 +8,7 @@ An episode that was played can be played again, and a task be read off it (`echo
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import jax
@@ -22,7 +22,9 @@ from atlas.errors import AtlasError
 from atlas.struct import Struct
 from atlas.student.network import (
     ENVS_AXIS,
+    LESSON_AXIS,
     Experience,
+    Lesson,
     Observation,
     Params,
     Student,
@@ -56,6 +58,21 @@ class Rollout(Struct):
 
 _ROLLOUT_AXIS = Rollout.unchecked(experience=ENVS_AXIS, trivial=0, partial=0)
 """The axis of environments in each part of a rollout."""
+
+
+SHOWN: Final = 8
+"""Plans in a row of a lesson; if they end before the row does, they are shown again."""
+
+
+class Demonstrations(Struct):
+    """Problems with plans that solve them."""
+
+    problems: Problem
+    """Batched."""
+    plans: UInt8[Array, "plans steps"]
+    """Actions, filled up to the step limit. The last of a plan completes the task."""
+    count: Int32[Array, ""]
+    """How many rows are filled; 0 before the plans are there."""
 
 
 class Running(Struct):
@@ -160,6 +177,51 @@ class Player:
             partial=jax.vmap(self._partial)(last.world, last.cut, last.was_cut),
         )
         return rollout, _suspend(pools, last)
+
+    def demonstrate(self, key: Key[Array, ""], shown: Demonstrations, wanted: Bool[Array, ""], envs: int) -> Lesson:
+        """Some plans, drawn with replacement and followed as the student would see them, in rows as long as a phase;
+        zeros if they are not wanted."""
+        key_choose, key_noise = jax.random.split(key)
+        chosen = jax.random.randint(key_choose, (envs, SHOWN), 0, jnp.maximum(shown.count, 1))
+        follow = self.layout.shard_map(self._follow, (0, 0, REPLICATED, REPLICATED), LESSON_AXIS)
+        return follow(chosen, jax.random.split(key_noise, envs), shown, wanted)
+
+    def _follow(
+        self,
+        chosen: Int32[Array, "envs pool"],
+        noise: Key[Array, "envs"],
+        shown: Demonstrations,
+        wanted: Bool[Array, ""],
+    ) -> Lesson:
+        """Rows of the chosen plans, one behind the other."""
+        world = replace(self.world, guide=None)  # rewards do not matter
+        pools: Problem = jax.tree.map(lambda leaf: leaf[chosen], shown.problems)
+        graphs = jax.vmap(jax.vmap(world.formalism.graph))(pools.task)
+        plans, nodes = shown.plans[chosen], graphs.outcome.shape[-1]
+
+        def follow() -> tuple[Observation, UInt8[Array, "time envs"]]:
+            starts = jax.vmap(jax.vmap(world.reset))(pools)
+
+            def act(now: tuple[WorldState, Array, Array, Array], _: None) -> tuple[Any, Any]:
+                state, entry, previous, start = now
+                problems = _take(pools, entry)
+                rows = table_rows(jax.vmap(world.formalism.nodes)(state.task), entry, nodes)
+                view = jax.vmap(world.view)(problems.task, state)
+                action = jax.vmap(lambda plan, entry, time: plan[entry, time])(plans, entry, state.time)
+                state, step = jax.vmap(world.step)(problems, state, action.astype(jnp.int32))
+                entry = jnp.where(step.done, (entry + 1) % SHOWN, entry)
+                state = jax.vmap(restart)(step.done, _take(starts, entry), state)
+                seen = Observation(view=view, nodes=rows, previous=previous, start=start)
+                return (state, entry, action, step.done), (seen, action)
+
+            envs = len(chosen)
+            none, begun = jnp.zeros(envs, jnp.uint8), jnp.ones(envs, bool)
+            first = (jax.tree.map(lambda leaf: leaf[:, 0], starts), jnp.zeros(envs, jnp.int32), none, begun)
+            return jax.lax.scan(act, first, None, self.steps // self.phases)[1]
+
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(follow))
+        seen, action = jax.lax.cond(wanted, follow, lambda: nothing)
+        return Lesson(seen=seen, action=action, graphs=graphs, noise=noise)
 
     def idle(self, pools: Problem) -> Running:
         """An empty carry for the first rollout. Only the shapes of `pools` matter."""

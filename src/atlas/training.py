@@ -72,7 +72,7 @@ class TrainState(Struct):
     """An exponential moving average (EMA) of the parameters; None where none is kept."""
     optimiser: Any
     clock: Float32[Array, ""] | None
-    """Share of the time limit used so far, measured by the host; None unless the learning rate follows the clock."""
+    """Share of the time limit used so far, measured by the host; None unless a schedule follows the clock."""
     teacher: Any
     resume: Any
     """Carry between rollouts: the episodes that the next one continues; None unless the teacher carries them over.
@@ -80,6 +80,9 @@ class TrainState(Struct):
     iterations: Int32[Array, ""]
     trained: Int32[Array, ""]
     """Iterations with an update. Env steps are counted on the host: they overflow 32 bits."""
+    shown: Any = None
+    """Plans that the student is shown; None where there is no cloning. They never change, so they are kept once with a
+    run and not with each state."""
 
     @property
     def policy(self) -> Any:
@@ -131,8 +134,8 @@ class Trainer:
     """Initial parameters and optimiser state."""
     play: Callable[[Key[Array, ""], Any, Any, Any], Play]
     """From (key, parameters, problems, carry of the last rollout): a rollout on a batch of problems."""
-    learn: Callable[[Key[Array, ""], Any, Any, Any, Any], tuple[Any, Any, Any]]
-    """From (key, parameters, optimiser, rollout, rate): both of them updated, and a struct of losses."""
+    learn: Callable[[Key[Array, ""], Any, Any, Any, Any, Any], tuple[Any, Any, Any]]
+    """From (key, parameters, optimiser, rollout, rate, lesson): both of them updated, and a struct of losses."""
     no_losses: Any
     """Losses that are all zero."""
     resume: Any = None
@@ -144,7 +147,11 @@ class Trainer:
     anneal: Callable[[TrainState], Float32[Array, ""]] | None = None
     """What the learning rate is multiplied by; None: nothing."""
     by_clock: bool = False
-    """Whether the learning rate follows the host's clock."""
+    """Whether a schedule follows the host's clock."""
+    shown: Any = None
+    """The shapes of the plans that the student is shown; None where there is no cloning."""
+    lesson: Callable[[Key[Array, ""], TrainState], Any] | None = None
+    """Draws some of those plans to learn from in one iteration."""
     is_brief: bool = False
     """Whether it is over sooner than the compiler would be with all of its passes."""
     is_long: bool = False
@@ -164,6 +171,7 @@ class Trainer:
             resume=self.resume,
             iterations=jnp.int32(0),
             trained=jnp.int32(0),
+            shown=jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.shown),
         )
 
     def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
@@ -207,7 +215,8 @@ class Trainer:
             if not train:
                 return state.params, state.optimiser, self.no_losses
             rate = self.anneal(state) if self.anneal else None
-            return self.learn(keys.learn, state.params, state.optimiser, play.rollout, rate)
+            lesson = self.lesson(jax.random.fold_in(keys.learn, 1), state) if self.lesson else None
+            return self.learn(keys.learn, state.params, state.optimiser, play.rollout, rate, lesson)
 
         play = self.play(keys.play, state.params, proposal.problems, state.resume)
         repeats = jnp.int32(0)
@@ -298,6 +307,7 @@ class Trainer:
             resume=True,
             iterations=False,
             trained=False,
+            shown=None if self.shown is None else False,
         )
 
         def shard(divided: bool, part: Any) -> Any:
@@ -312,9 +322,18 @@ class Trainer:
             clock = self.layout.place(np.float32(share), self.layout.sharding(clock, REPLICATED))
         return state.replace(clock=clock)
 
+    def with_shown(self, state: TrainState, shown: Any) -> TrainState:
+        """A state whose student is shown these plans."""
+        whole: Any = jax.tree.map(jnp.asarray, shown)
+        if self.layout.mesh is not None:
+            where = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), whole)
+            whole = self.layout.place(shown, where)
+        return state.replace(shown=whole)
+
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""
-        return state if self.layout.mesh is None else self.layout.place(state, self.shardings)
+        where = self.shardings if state.shown is not None else self.shardings.replace(shown=None)
+        return state if self.layout.mesh is None else self.layout.place(state, where)
 
 
 LEVEL: Final = "xla_backend_optimization_level"

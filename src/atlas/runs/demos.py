@@ -204,6 +204,15 @@ def _drawn(words: str, config: Config, n: int | None, seed: int, common: dict[st
 # Making
 
 
+def obtain(path: Path, config: Config, progress: "Progress") -> Demos:
+    """The plans that a run shows its student, drawn as it draws its problems: its own file, else they are found now.
+    Its file is there afterwards; a search that was stopped goes on."""
+    supply = Config(domain=config.domain, tasks=config.tasks, pairing=config.pairing)  # all that matters for it
+    common = {"budget": BUDGET, "polish": 0, "piece": PIECE, "atlas": version("atlas-ued")}
+    make(_drawn("the run", supply, config.student.cloning.plans, config.run.seed, common), path, progress=progress)
+    return load_demos(path, config.domain.name)
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """The result of one piece: rows of its problems that have a plan, the plans, and a count of everything else."""

@@ -82,6 +82,11 @@ class RunFolder:
         return {}
 
     @property
+    def demonstrations_file(self) -> Path:
+        """The plans that its student is shown, if it is shown any."""
+        return self.path / "demonstrations.npz"
+
+    @property
     def init_file(self) -> Path:
         """The weights that it began with, if it was given any."""
         return self.path / "init.npz"
@@ -374,6 +379,7 @@ def find(path: Path) -> RunFolder:
 _NUMBERED: Final = r"\d+(-again)*(\.orbax-checkpoint-tmp.*)?"
 OWN: Final = {
     "metrics.jsonl": "", "summary.json": "", "changes.jsonl": "", "sinks.json": "", "devices.json": "",
+    "demonstrations.npz": "", "demonstrations.npz.parts": r"\d+\.npz",
     "given.json": "", "held_out.npz": "", "init.npz": "", "lineage.npz": "",
     "checkpoints": _NUMBERED, "damaged": _NUMBERED, "aside": r"\d+", "snapshots": r"\d+\.npz",
     "policies": r"\d+\.npz", "gallery": r"(\d+|latest)\.png", "evaluations": r".*\.json",

@@ -26,6 +26,7 @@ from atlas.evaluation.sets import silent
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import Hook, Moment, NotANumber, StateUpdate, SyncedStatus, compile_step, fit, is_over
 from atlas.programs import load_or_lower
+from atlas.rollout import Demonstrations
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints, OtherConfigError
 from atlas.runs.display import bar_or_lines, display, rates
 from atlas.runs.folder import RunError, RunFolder, create, reopen
@@ -281,12 +282,15 @@ def train_as_leader(
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
             print(words, flush=True)
+        demonstrations = _demonstrations(trainer, folder, config, quiet)
         if begun is None:
             begun = _untrained(trainer, folder, config, checkpoints, exam, team, start, quiet)
         else:
             _change(folder, config, start, int(begun.state.iterations))
             checkpoints.manager.reload()  # later ones may have been set aside
         state, seconds, before, untrained = begun
+        if demonstrations is not None:
+            state = trainer.with_shown(state, demonstrations)
         iteration, trained = int(state.iterations), int(state.trained)
         folder.drop_snapshots(iteration)
         told = {"devices": layout.shards, "hosts": team.size, "platform": jax.default_backend()}
@@ -473,7 +477,7 @@ def _restored(
 ) -> Begun | None:
     """Where a run goes on; None if it has not begun yet. Its folder stays as it is."""
     again = command("resume", folder.path, "--from-scratch")
-    steps = checkpoints.steps()
+    steps, shapes = checkpoints.steps(), trainer.shapes.replace(shown=None)
     if not steps and folder.has_history():
         raise CheckpointError(
             f"{folder.path} has no checkpoint left to go on from, but metrics and policies that would be lost: "
@@ -483,7 +487,7 @@ def _restored(
         return None
     if start.iteration is None:
         try:
-            iteration, state, passed = checkpoints.restore_latest(trainer.shapes)
+            iteration, state, passed = checkpoints.restore_latest(shapes)
         except OtherConfigError:
             raise
         except CheckpointError as error:
@@ -496,12 +500,30 @@ def _restored(
         if iteration not in steps:
             there = ", ".join(map(str, steps)) or "none"
             raise CheckpointError(f"{folder.path} has no checkpoint of iteration {iteration}; there are: {there}")
-        state = checkpoints.restore(iteration, trainer.shapes)
+        state = checkpoints.restore(iteration, shapes)
     about = checkpoints.about(iteration)
     seconds = float(about["seconds"])
     team.all_gather({"resumed": True, "seconds": seconds})
-    state = trainer.place(_broadcast(state, trainer.shapes, team))
+    state = trainer.place(_broadcast(state, shapes, team))
     return Begun(state, seconds, SolveRates.read(about["before"]))
+
+
+def _demonstrations(trainer: Trainer, folder: RunFolder, config: Config, quiet: bool) -> Demonstrations | None:
+    """The plans that the student is shown; None if there is no cloning."""
+    if trainer.shown is None:
+        return None
+    from atlas.runs.demos import obtain  # few runs show plans
+
+    with nullcontext(silent) if quiet else bar_or_lines("plans to begin with") as progress:
+        demos = obtain(folder.demonstrations_file, config, progress)
+    if not quiet:
+        print(
+            f"{len(demos):,} plans of the prover to begin with, {demos.lengths.sum():,} steps; they are kept",
+            flush=True,
+        )
+    plans = np.zeros(trainer.shown.plans.shape, np.uint8)
+    plans[:, : demos.plans.shape[1]] = demos.plans
+    return Demonstrations.unchecked(problems=demos.problems, plans=plans, count=np.int32(len(demos)))
 
 
 def _untrained(
@@ -520,7 +542,7 @@ def _untrained(
     init = folder.init_file.exists()
     team.all_gather({"resumed": False, "seconds": 0.0, "init": init})
     state = trainer.compiled_init(jax.random.key(config.run.seed))
-    whole = trainer.layout.gather(state)
+    whole = trainer.layout.gather(state.replace(shown=None))
     if init:
         params, average = (  # two copies: the training step reuses the memory of both
             None if one is None else fitted_parameters(folder.init_file, one) for one in (whole.params, whole.average)
@@ -602,7 +624,7 @@ def _scheduled_hooks(
 
     def gathered(moment: Moment) -> Moment:
         team.barrier()  # the hook before may have taken long: nobody waits inside a computation
-        return replace(moment, state=layout.gather(moment.state))
+        return replace(moment, state=layout.gather(moment.state.replace(shown=None)))
 
     exams, saves = by_clock(config.run.snapshot_every), by_clock(config.run.checkpoint_every)
     policies, snapshots = by_steps(config.run.policies), by_steps(config.run.snapshots)

@@ -229,6 +229,22 @@ ENVS_AXIS = Experience.unchecked(steps=1, graphs=0, noise=0, previous=0, hidden=
 """The axis of environments in each part."""
 
 
+class Lesson(Struct):
+    """Plans to learn from, as the student would see them: rows of several, one behind the other."""
+
+    seen: Observation
+    """`[time, envs]`."""
+    action: UInt8[Array, "time envs"]
+    graphs: Graph
+    """The tasks, batched `[envs, pool]`."""
+    noise: Key[Array, "envs"]
+    """Keys of the random node features."""
+
+
+LESSON_AXIS = Lesson.unchecked(seen=1, action=1, graphs=0, noise=0)
+"""The axis of environments in each part."""
+
+
 def observations(experience: Experience) -> Observation:
     """The observations of all steps, as the student had them while acting."""
     steps = experience.steps

@@ -14,7 +14,17 @@ from jaxtyping import Bool, Float32, Int32, Key, UInt8
 from atlas.config import PPOConfig
 from atlas.devices import ALONE, REPLICATED, Layout
 from atlas.struct import Struct
-from atlas.student.network import ENVS_AXIS, Experience, Observation, Params, Student, log_prob_of, observations
+from atlas.student.network import (
+    ENVS_AXIS,
+    LESSON_AXIS,
+    Experience,
+    Lesson,
+    Observation,
+    Params,
+    Student,
+    log_prob_of,
+    observations,
+)
 from atlas.types import Graph
 
 
@@ -61,6 +71,8 @@ class Losses(Struct):
     """Before clipping."""
     explained_variance: Scalar
     """Of the targets, by the values predicted while acting."""
+    cloning: Scalar | None = None
+    """Cross-entropy of the actions of plans that were shown, 0 where none were. None: there is no cloning."""
 
 
 class _Sequences(Struct):
@@ -125,16 +137,24 @@ class Learner:
         state: LearnerState,
         experience: Experience,
         rate: Scalar | None = None,
+        lesson: tuple[Scalar, Lesson] | None = None,
     ) -> tuple[Params, LearnerState, Losses]:
         """All phases, epochs and minibatches of one rollout. Every minibatch takes equally many environments from each
         shard, so that none has to move; gradients and statistics are those of the whole minibatch. `rate` multiplies
-        the learning rate."""
-        inputs = (REPLICATED, REPLICATED, REPLICATED, ENVS_AXIS, REPLICATED)
+        the learning rate. `lesson`: plans to imitate, as many rows as there are environments, and with which weight."""
+        shown = None if lesson is None else (REPLICATED, LESSON_AXIS)
+        inputs = (REPLICATED, REPLICATED, REPLICATED, ENVS_AXIS, REPLICATED, shown)
         learn = self.layout.shard_map(self._learn, inputs, REPLICATED)
-        return learn(key, params, state, experience, rate)
+        return learn(key, params, state, experience, rate, lesson)
 
     def _learn(
-        self, key: Key[Array, ""], params: Params, state: LearnerState, experience: Experience, rate: Scalar | None
+        self,
+        key: Key[Array, ""],
+        params: Params,
+        state: LearnerState,
+        experience: Experience,
+        rate: Scalar | None,
+        lesson: tuple[Scalar, Lesson] | None,
     ) -> tuple[Params, LearnerState, Losses]:
         """`learn` on one shard."""
         steps = self._sequences(experience)
@@ -151,7 +171,8 @@ class Learner:
 
         def update(state: tuple[Array, Any], turn: tuple[Array, Array]) -> tuple[tuple[Array, Any], Losses]:
             batch = self._select(experience, steps, *turn)
-            flat, adam, losses = self._update(*state, lambda flat: self._loss(unravel(flat), batch), rate)
+            clone = None if lesson is None else self._cloning(*lesson, turn[1], unravel)
+            flat, adam, losses = self._update(*state, lambda flat: self._loss(unravel(flat), batch), rate, clone)
             return (flat, adam), losses
 
         (flat, adam), losses = jax.lax.scan(update, (flat, adam), plan)
@@ -209,9 +230,13 @@ class Learner:
         adam: Any,
         loss: Callable[[Float32[Array, "size"]], tuple[Scalar, Losses]],
         rate: Scalar | None,
+        clone: Callable[[Float32[Array, "size"]], tuple[Scalar, Float32[Array, "size"]]] | None,
     ) -> tuple[Float32[Array, "size"], Any, Losses]:
         """One gradient step."""
         (_, losses), gradient = jax.value_and_grad(loss, has_aux=True)(flat)
+        if clone is not None:
+            cross_entropy, more = clone(flat)
+            losses, gradient = losses.replace(cloning=cross_entropy), gradient + more
         gradient = self.layout.mean(gradient)
         updates, adam = self.optimiser.update(gradient, adam, flat)
         if rate is not None:
@@ -238,6 +263,30 @@ class Learner:
             explained_variance=jnp.float32(0),
         )
         return policy + config.value_coefficient * critic - config.entropy * entropy, losses
+
+    def _cloning(
+        self,
+        weight: Scalar,
+        lesson: Lesson,
+        chosen: Int32[Array, "minibatch"],
+        unravel: Callable[[Float32[Array, "size"]], Params],
+    ) -> Callable[[Float32[Array, "size"]], tuple[Scalar, Float32[Array, "size"]]]:
+        """What some rows of a lesson add to a gradient step: their cross-entropy, and its weighted gradient. Without a
+        weight nothing is computed."""
+
+        def loss(flat: Float32[Array, "size"]) -> Scalar:
+            params = unravel(flat)
+            seen, action = jax.tree.map(lambda leaf: leaf[:, chosen], (lesson.seen, lesson.action))
+            graphs = jax.tree.map(lambda leaf: leaf[chosen], lesson.graphs)
+            tables = self.student.embed(params, lesson.noise[chosen], graphs)
+            logits, _ = self.student.unroll(params, tables, seen, self.student.initial_hidden(len(chosen)))
+            return -jnp.mean(log_prob_of(jax.nn.log_softmax(logits), action))
+
+        def imitate(flat: Float32[Array, "size"]) -> tuple[Scalar, Float32[Array, "size"]]:
+            cross_entropy, gradient = jax.value_and_grad(loss)(flat)
+            return cross_entropy, weight * gradient
+
+        return lambda flat: jax.lax.cond(weight > 0, imitate, lambda flat: (jnp.zeros(()), jnp.zeros_like(flat)), flat)
 
     def _normalised(self, advantage: Float32[Array, "time envs"]) -> Float32[Array, "time envs"]:
         if self.config.normalise != "minibatch":
