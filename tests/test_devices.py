@@ -52,6 +52,13 @@ def test_more_teachers_decide_the_same_on_two_devices(teacher):
     assert seen == {}, "the curriculum looks the same"
 
 
+@pytest.mark.slow
+def test_plans_are_imitated_alike_on_two_devices(tmp_path_factory):
+    apart, cross_entropy = on_two_devices(tmp_path_factory.mktemp("cloning"))
+    assert all(one < 1e-4 for one in apart.values()), apart
+    assert cross_entropy > 0
+
+
 def test_before_the_first_update_both_runs_are_equal_bit_for_bit(found):
     assert found["before_the_first_update"] == {}
 

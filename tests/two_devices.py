@@ -12,12 +12,14 @@ import jax
 import numpy as np
 
 from atlas.build import build, observer, parts
-from atlas.config import PairingConfig, PPOConfig, StudentConfig
+from atlas.config import CloningConfig, PairingConfig, PPOConfig, StudentConfig
 from atlas.devices import Layout, mesh_of
 from atlas.domains.minigrid.presets import TINY
+from atlas.runs import run as running
 from atlas.runs.checkpoints import Checkpoints
+from atlas.runs.folder import RunFolder
 from atlas.runs.store import from_arrays, to_arrays
-from atlas.ued import BufferConfig, EchoConfig, EditConfig, ScoutConfig, SFLConfig
+from atlas.ued import BufferConfig, DRConfig, EchoConfig, EditConfig, ScoutConfig, SFLConfig
 
 CONFIG = dataclasses.replace(
     TINY,
@@ -58,6 +60,20 @@ def compare(name):
         kept = [{k: v for k, v in table.items() if k.startswith(".teacher")} for table in (first, later)]
         tables.append([*kept, to_arrays(seen.problems)])
     print(json.dumps([differ(one, two) for one, two in zip(*tables, strict=True)]))
+
+
+def compare_cloning(folder):
+    """How far apart the parameters are on one device and on two after some plans were imitated."""
+    student = dataclasses.replace(CONFIG.student, cloning=CloningConfig(plans=16))
+    config = dataclasses.replace(CONFIG, teacher=DRConfig(), student=student, pairing=PairingConfig(how="level"))
+    tables = []
+    for layout in (Layout(), Layout(mesh_of(2))):
+        trainer = build(config, layout)
+        state = trainer.compiled_init(jax.random.key(3))
+        shown = running._demonstrations(trainer, RunFolder(folder), config, quiet=True)
+        _, table, metrics = advance(trainer, trainer.with_shown(state, shown), 3)
+        tables.append({name: array for name, array in table.items() if name.startswith(".params")})
+    print(json.dumps([differ(*tables), float(metrics.losses.cloning)]))
 
 
 def advance(trainer, state, iterations):
@@ -137,5 +153,8 @@ if __name__ == "__main__":
     if sys.argv[1] in MORE:
         jax.config.update("jax_num_cpu_devices", 2)
         compare(sys.argv[1])
+    elif Path(sys.argv[1]).name.startswith("cloning"):
+        jax.config.update("jax_num_cpu_devices", 2)
+        compare_cloning(Path(sys.argv[1]))
     else:
         main(Path(sys.argv[1]))

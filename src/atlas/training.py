@@ -90,6 +90,11 @@ class TrainState(Struct):
         return self.params if self.average is None else self.average
 
 
+def without_shown(state: TrainState) -> TrainState:
+    """What is kept of a state, or of its shapes or shardings: all but the plans that are shown."""
+    return TrainState.unchecked(**vars(state) | {"shown": None})
+
+
 class Metrics(Struct):
     """Sums over iterations, by kind of batch."""
 
@@ -332,8 +337,9 @@ class Trainer:
 
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""
-        where = self.shardings if state.shown is not None else self.shardings.replace(shown=None)
-        return state if self.layout.mesh is None else self.layout.place(state, where)
+        if self.layout.mesh is None:
+            return state
+        return self.layout.place(state, without_shown(self.shardings) if state.shown is None else self.shardings)
 
 
 LEVEL: Final = "xla_backend_optimization_level"

@@ -39,7 +39,7 @@ from atlas.runs.snapshots import Policies, Snapshots
 from atlas.runs.store import blank_arrays, from_arrays, remember_compiled, to_arrays, write_whole
 from atlas.settings import differences, dump, from_plain, to_plain
 from atlas.student.network import Params
-from atlas.training import Obtain, Trainer, TrainState
+from atlas.training import Obtain, Trainer, TrainState, without_shown
 from atlas.words import clock, command, short
 
 Callback = Callable[[Moment], object]
@@ -477,7 +477,7 @@ def _restored(
 ) -> Begun | None:
     """Where a run goes on; None if it has not begun yet. Its folder stays as it is."""
     again = command("resume", folder.path, "--from-scratch")
-    steps, shapes = checkpoints.steps(), trainer.shapes.replace(shown=None)
+    steps, shapes = checkpoints.steps(), without_shown(trainer.shapes)
     if not steps and folder.has_history():
         raise CheckpointError(
             f"{folder.path} has no checkpoint left to go on from, but metrics and policies that would be lost: "
@@ -542,7 +542,7 @@ def _untrained(
     init = folder.init_file.exists()
     team.all_gather({"resumed": False, "seconds": 0.0, "init": init})
     state = trainer.compiled_init(jax.random.key(config.run.seed))
-    whole = trainer.layout.gather(state.replace(shown=None))
+    whole = trainer.layout.gather(without_shown(state))
     if init:
         params, average = (  # two copies: the training step reuses the memory of both
             None if one is None else fitted_parameters(folder.init_file, one) for one in (whole.params, whole.average)
@@ -624,7 +624,7 @@ def _scheduled_hooks(
 
     def gathered(moment: Moment) -> Moment:
         team.barrier()  # the hook before may have taken long: nobody waits inside a computation
-        return replace(moment, state=layout.gather(moment.state.replace(shown=None)))
+        return replace(moment, state=layout.gather(without_shown(moment.state)))
 
     exams, saves = by_clock(config.run.snapshot_every), by_clock(config.run.checkpoint_every)
     policies, snapshots = by_steps(config.run.policies), by_steps(config.run.snapshots)

@@ -1,0 +1,92 @@
+"""A run whose student is shown plans: they are kept once, and a run that was stopped goes on with them."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from atlas.config import CloningConfig, PairingConfig
+from atlas.domains.minigrid.presets import TINY
+from atlas.evaluation.held_out import Exam
+from atlas.runs import run as running
+from atlas.runs.checkpoints import Checkpoints
+from atlas.runs.demos import load_demos
+from atlas.runs.folder import RunFolder
+from atlas.runs.hosts import Team
+from atlas.runs.metrics import read
+from atlas.runs.store import to_arrays
+from atlas.training import without_shown
+from atlas.ued import DRConfig
+
+PLANS, STEPS = 12, 768
+CONFIG = dataclasses.replace(
+    TINY,
+    teacher=DRConfig(),
+    pairing=PairingConfig(how="level"),
+    student=dataclasses.replace(TINY.student, cloning=CloningConfig(plans=PLANS, until=0.8)),
+    run=dataclasses.replace(TINY.run, total_steps=STEPS, snapshot_every=1e6, checkpoint_every=1e6),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once(tmp_path_factory):
+    """One trainer for all runs of this file; iterations one by one."""
+    made = running.parts(CONFIG)
+    trainer = running.build(CONFIG, made=made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(running, "build", lambda *_: trainer)
+        patch.setattr(running, "parts", lambda *_: made)
+        patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
+        exams = []
+
+        def examine(made, chosen):
+            exams[:] = exams or [Exam(made, chosen)]
+            return exams[0]
+
+        patch.setattr(running, "Exam", examine)
+        patch.setattr("atlas.fit.CALL_SECONDS", 1e-9)
+        yield
+
+
+def train(path, *callbacks):
+    running.train(path, CONFIG, Team(), quiet=True, callbacks=callbacks)
+    return RunFolder(path)
+
+
+def last_state(folder):
+    checkpoints = Checkpoints(folder.checkpoints, keep=3)
+    _, state, _ = checkpoints.restore_latest(without_shown(running.build().shapes))
+    checkpoints.close()
+    return to_arrays(state)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("whole") / "run")
+
+
+def test_plans_are_kept_with_the_run_and_not_with_its_states(whole):
+    demos = load_demos(whole.demonstrations_file)
+    assert len(demos) == PLANS
+    assert not any("shown" in name for name in last_state(whole))
+
+
+def test_they_are_imitated_until_the_weight_is_gone(whole):
+    found = [record["losses"]["cloning"] for record in read(whole.metrics_file)]
+    assert len(found) == STEPS // (CONFIG.run.num_envs * CONFIG.run.rollout)
+    assert min(found[:9]) > 0  # of twelve iterations, the first 80 %
+    assert found[-2:] == [0.0, 0.0]
+
+
+def test_a_run_that_was_stopped_ends_where_it_would_have_ended(whole, tmp_path):
+    """Even if the plans got lost: they are found again."""
+    folder = train(tmp_path / "run", lambda moment: moment.iteration >= 4)
+    running.resume(folder.path, Team(), quiet=True, callbacks=[lambda moment: moment.iteration >= 7])
+    folder.demonstrations_file.unlink()
+    running.resume(folder.path, Team(), quiet=True)
+    expected, found = last_state(whole), last_state(folder)
+    assert expected.keys() == found.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(array, found[name], err_msg=name)
