@@ -179,7 +179,7 @@ def test_the_rate_follows_the_state():
     plan = config.plan(NUM_ENVS)
     toy = toys.student(plan.pool)
 
-    def learn(key, params, optimiser, rollout, rate):
+    def learn(key, params, optimiser, rollout, rate, lesson):
         return params | {"noise": jnp.full(3, rate)}, optimiser, toy["no_losses"]
 
     annealed = Trainer(

@@ -263,13 +263,15 @@ def test_a_card_with_wrong_values_is_a_sentence(
         (("--name", "add"), "'add' is not allowed as a name"),
         (("--name", "new", "--shown", "5"), "--shown 5 is not allowed"),
         (("--name", "new", "--track", "blind"), "the run has pairing.how = level"),
+        (("--name", "new"), "the run has student.cloning.plans = 4, so it is coached"),
     ],
 )
 def test_what_cannot_be_added(
     made: Path, here: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], words: str
 ) -> None:
     run = Path(shutil.copytree(made / "one", here / "run"))
-    config = changed(RunFolder(run).config(), {"pairing": {"how": "level"}})
+    plans = 4 if "cloning" in words else 0
+    config = changed(RunFolder(run).config(), {"pairing": {"how": "level"}, "student": {"cloning": {"plans": plans}}})
     (run / "config.yaml").write_text(dump(config))
     before = content(here / "zoo")
     said = ("--title", "x", "--machine", "y", "--track", "informed")

@@ -37,7 +37,7 @@ def student(pool=1, spoil_at=None):
             resume=resume,
         )
 
-    def learn(key, params, optimiser, rollout, rate):
+    def learn(key, params, optimiser, rollout, rate, lesson):
         updates = params["updates"] + 1
         loss = jnp.where(updates == (spoil_at or -1), jnp.nan, 1.0)
         noise = params["noise"] + 0.01 * (1.0 if rate is None else rate) * jax.random.normal(key, (3,))

@@ -60,7 +60,7 @@ class AddArgs:
     machine: str | None = None
     """What it was trained on, in words: "two cores of …"."""
     shown: int | None = None
-    """Env steps that an expert showed it; 0 if not given."""
+    """Env steps that an expert showed it; if not given, those of the plans in the run's folder."""
     which: Literal["last", "best"] = "last"
     """Which checkpoint of the run."""
     overwrite: bool = False
@@ -182,10 +182,10 @@ def _add(args: AddArgs) -> int:
     require_folder(places.ZOO)
     from atlas.reports.reading import nearest_preset
     from atlas.runs.folder import find
-    from atlas.runs.zoo import CARD, add, card_in, size_of
+    from atlas.runs.zoo import CARD, add, card_in, size_of, steps_shown
 
     before = card_in(args.run)
-    told: dict[str, Any] = {"shown": 0} | ({} if before is None else asdict(before))
+    told: dict[str, Any] = {"shown": steps_shown(args.run)} | ({} if before is None else asdict(before))
     told |= {key: value for key in CARD_FIELDS_FROM_USER if (value := getattr(args, key)) is not None}
     for key in CARD_FIELDS_FROM_USER:
         if key not in told:

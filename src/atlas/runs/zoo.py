@@ -26,6 +26,7 @@ from atlas.evaluation.sets import first_set, named_sets
 from atlas.evaluation.statistics import STATISTICS
 from atlas.runs import folder as places
 from atlas.runs import metrics, store
+from atlas.runs.demos import load_demos
 from atlas.runs.folder import IN_ZOO, RunFolder, find, in_use, located
 from atlas.runs.policy import Policy, load_parameters, load_policy
 from atlas.runs.retention import spread
@@ -205,6 +206,12 @@ def add(
     return target
 
 
+def steps_shown(run: Path) -> int:
+    """Steps of the plans that the student of a run was shown."""
+    file = find(run).demonstrations_file
+    return int(load_demos(file).lengths.sum()) if file.exists() else 0
+
+
 def _require_track(config: Config, track: Track, shown: int) -> None:
     pairing, plan = config.pairing, config.plan
     looked = {
@@ -218,6 +225,9 @@ def _require_track(config: Config, track: Track, shown: int) -> None:
         raise AtlasError(f"--track blind is not allowed: the run has {told[0]}, so it is informed or coached")
     if track != "coached" and config.tasks.reward == "outlook":
         raise AtlasError(f"--track {track} is not allowed: the run has tasks.reward = outlook, so it is coached")
+    if track != "coached" and config.student.cloning.plans:
+        words = f"student.cloning.plans = {config.student.cloning.plans}"
+        raise AtlasError(f"--track {track} is not allowed: the run has {words}, so it is coached")
     if shown < 0 or (shown and track != "coached"):
         raise AtlasError(f"--shown {shown} is not allowed: a policy to which an expert showed steps is coached")
 

@@ -9,6 +9,7 @@ from atlas.config import (
     NetworkConfig,
     PairingConfig,
     PPOConfig,
+    Reward,
     RunConfig,
     StudentConfig,
     TaskConfig,
@@ -233,19 +234,27 @@ def _more() -> Iterator[tuple[str, Preset]]:
         yield f"laptop-{name}", Preset(more(name, laptop("accel")), f"laptop-accel with {words}")
 
 
-def coached(config: Config) -> Config:
-    """A blind experiment with all that helps: tasks of what their level holds, screened by the relaxed check; Scout,
-    which trains on all that it plays; rewards for progress, doors that have to be unlocked included; a map of what was
-    seen; states of a task without random features; longer credit; and a schedule."""
+def guided(config: Config, reward: Reward) -> Config:
+    """A small experiment with rewards on the way, a map of what was seen, states of a task without random features,
+    longer credit, and a schedule. Which problems there are stays as it was."""
     network = replace(config.student.network, node_noise=0.0, map=True)
     ppo = replace(config.student.ppo, gamma=0.995, gae_lambda=0.95, truncation="bootstrap", anneal=True, average=0.98)
-    return replace(
-        config,
-        tasks=replace(config.tasks, reward="outlook"),
-        pairing=PairingConfig(how="level", solvable=True),
-        teacher=ScoutConfig(),
-        student=StudentConfig(network=network, ppo=ppo),
-    )
+    return replace(config, tasks=replace(config.tasks, reward=reward), student=StudentConfig(network=network, ppo=ppo))
+
+
+def coached(config: Config) -> Config:
+    """A blind experiment with all that helps: tasks of what their level holds, screened by the relaxed check; Scout,
+    which trains on all that it plays; rewards for progress, doors that have to be unlocked included; and the rest of
+    `guided`."""
+    pairing = PairingConfig(how="level", solvable=True)
+    return replace(guided(config, "outlook"), pairing=pairing, teacher=ScoutConfig())
+
+
+def blind() -> Config:
+    """`laptop-accel` with all that helps and asks no solver; its children are edited as often as the paper's."""
+    config = guided(laptop("accel"), "shaped")
+    assert isinstance(config.teacher, ACCELConfig)
+    return replace(config, teacher=replace(config.teacher, edits=EditConfig()))
 
 
 def varied(config: Config) -> Config:
@@ -282,6 +291,7 @@ def _small() -> Iterator[tuple[str, Preset]]:
         Preset(varied(coached(laptop("dr"))), "up to six rooms, mazes and traps, an hour on two cores (coached)"),
     )
     yield "night", Preset(night(), "as laptop with tasks that forbid and branch, eight hours on two cores (coached)")
+    yield "laptop-blind", Preset(blind(), "laptop-accel with a map, rewards for progress and a schedule, blind")
     for name in SMALL_TEACHERS:
         words = PAPER_TEACHERS[name][2]
         yield f"quick-{name}", Preset(quick(name), f"{words} on one and two rooms, blind as in the paper")
