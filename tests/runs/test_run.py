@@ -16,12 +16,11 @@ import pytest
 from orbax.checkpoint import CheckpointManager
 from PIL import Image
 
-from atlas.build import build, parts
+from atlas.build import build
 from atlas.cli import main
 from atlas.commands.train import report
 from atlas.domains.minigrid.presets import TINY
 from atlas.errors import AtlasError
-from atlas.evaluation.held_out import Exam
 from atlas.evaluation.statistics import SolveRates
 from atlas.fit import NotANumber
 from atlas.runs import run as running
@@ -33,6 +32,7 @@ from atlas.runs.policy import load_parameters
 from atlas.runs.problem_files import load
 from atlas.runs.store import load_bulk, to_arrays
 from atlas.show import media
+from same_trainer import same_trainer
 
 STEPS = 1_024
 CURRICULUM = {
@@ -51,21 +51,7 @@ SELDOM = {"snapshot_every": 1e6, "checkpoint_every": 1e6}
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once(tmp_path_factory):
-    """One trainer and one small exam for all runs of this file; iterations one by one, so that there is much to see."""
-    made, trainer = parts(TINY), build(TINY)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(running, "build", lambda *_: trainer)
-        patch.setattr(running, "parts", lambda *_: made)
-        patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
-        exams = []
-
-        def examine(made, chosen):
-            exams[:] = exams or [Exam(made, chosen)]
-            return exams[0]
-
-        patch.setattr(running, "Exam", examine)
-        patch.setattr("atlas.fit.CALL_SECONDS", 1e-9)
+    with same_trainer(TINY, tmp_path_factory.mktemp("cache")):
         yield
 
 

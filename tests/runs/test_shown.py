@@ -1,14 +1,12 @@
 """A run whose student is shown plans: they are kept once, and a run that was stopped goes on with them."""
 
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
 
 from atlas.config import CloningConfig, PairingConfig
 from atlas.domains.minigrid.presets import TINY
-from atlas.evaluation.held_out import Exam
 from atlas.runs import run as running
 from atlas.runs.checkpoints import Checkpoints
 from atlas.runs.demos import load_demos
@@ -18,6 +16,7 @@ from atlas.runs.metrics import read
 from atlas.runs.store import to_arrays
 from atlas.training import without_shown
 from atlas.ued import DRConfig
+from same_trainer import same_trainer
 
 PLANS, STEPS = 12, 768
 CONFIG = dataclasses.replace(
@@ -31,22 +30,7 @@ CONFIG = dataclasses.replace(
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled_once(tmp_path_factory):
-    """One trainer for all runs of this file; iterations one by one."""
-    made = running.parts(CONFIG)
-    trainer = running.build(CONFIG, made=made)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        patch.setattr(running, "build", lambda *_: trainer)
-        patch.setattr(running, "parts", lambda *_: made)
-        patch.setattr(running, "obtain", functools.partial(running.obtain, per_size=4))
-        exams = []
-
-        def examine(made, chosen):
-            exams[:] = exams or [Exam(made, chosen)]
-            return exams[0]
-
-        patch.setattr(running, "Exam", examine)
-        patch.setattr("atlas.fit.CALL_SECONDS", 1e-9)
+    with same_trainer(CONFIG, tmp_path_factory.mktemp("cache")):
         yield
 
 
