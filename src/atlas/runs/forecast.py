@@ -26,7 +26,7 @@ from atlas.runs.hosts import cores
 from atlas.runs.retention import RetentionSchedule
 from atlas.runs.store import cache_folder, write_whole
 from atlas.settings import to_plain
-from atlas.training import Trainer
+from atlas.training import Trainer, without_shown
 from atlas.words import clock, size
 
 PICTURE: Final = 256_000
@@ -86,7 +86,7 @@ def forecast(config: Config, trainer: Trainer, folder: Path) -> Forecast:
         is_limit=is_limit,
         memory=None if known is None else known["memory"],
         is_first=known is None,
-        disk=disk(config, size_of(shapes), size_of(shapes.policy), seconds),
+        disk=disk(config, size_of(without_shown(shapes)), size_of(shapes.policy), seconds) + size_of(shapes.shown),
         free=shutil.disk_usage(there).free,
     )
 
