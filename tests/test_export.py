@@ -184,7 +184,7 @@ def test_a_policy_with_a_map_needs_views_with_one(tmp_path: Path) -> None:
     env, key = atlas.make(preset="tiny"), jax.random.key(0)
     problem = env.sample(key)
     without, _ = env.reset(key, problem)
-    with pytest.raises(AtlasError, match=r"sees 74 x 1 cells: a view of 5 x 5 .*`atlas.make\(map=True\)`"):
+    with pytest.raises(AtlasError, match=r"sees 78 x 1 cells: a view of 5 x 5 .*`atlas.make\(map=True\)`"):
         policy.act(without)
     seen, _ = atlas.make(preset="tiny", map=True).reset(key, problem)
     action, memory = policy.act(seen)

@@ -15,7 +15,7 @@ from atlas.ued import DRConfig, Plan, TeacherConfig
 
 STEP_BYTES: Final = 64
 """Of one step of one environment: the view, a few bytes, the numbers that learning needs."""
-MAP_BYTES: Final = 48
+MAP_BYTES: Final = 52
 """What a map adds to it, about."""
 PROBLEM_BYTES: Final = 500
 """Of one problem in a buffer, at the least: its level, its task, where it came from."""
@@ -329,6 +329,13 @@ class Config(Settings):
                 run.rollout >= self.domain.step_limit,
                 "run.rollout", run.rollout,
                 f"at least domain.step_limit = {self.domain.step_limit}: scores need finished episodes",
+            )  # fmt: skip
+        if self.student.cloning.plans:
+            require(
+                run.rollout >= self.domain.step_limit * ppo.phases,
+                "run.rollout", run.rollout,
+                f"at least domain.step_limit x student.ppo.phases = {self.domain.step_limit * ppo.phases} is needed "
+                "with student.cloning.plans: they are shown to their end",
             )  # fmt: skip
 
     @property

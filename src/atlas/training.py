@@ -29,6 +29,8 @@ from atlas.ued import Plan
 from atlas.ued.scores import Played, ScoreFn, assess
 
 NEVER: Final = -1
+LESSON: Final = 1 << 30
+"""Tells the key of the plans shown in an iteration from those that learning splits off the same one."""
 ROWS: Final = ("problems", "lineage")
 """The fields of a proposal that are sharded by rows."""
 
@@ -156,7 +158,7 @@ class Trainer:
     shown: Any = None
     """The shapes of the plans that the student is shown; None where there is no cloning."""
     lesson: Callable[[Key[Array, ""], TrainState], Any] | None = None
-    """Draws some of those plans to learn from in one iteration."""
+    """Draws some of those plans to learn from in one iteration, and tells the weight of imitating them."""
     is_brief: bool = False
     """Whether it is over sooner than the compiler would be with all of its passes."""
     is_long: bool = False
@@ -220,7 +222,7 @@ class Trainer:
             if not train:
                 return state.params, state.optimiser, self.no_losses
             rate = self.anneal(state) if self.anneal else None
-            lesson = self.lesson(jax.random.fold_in(keys.learn, 1), state) if self.lesson else None
+            lesson = self.lesson(jax.random.fold_in(keys.learn, LESSON), state) if self.lesson else None
             return self.learn(keys.learn, state.params, state.optimiser, play.rollout, rate, lesson)
 
         play = self.play(keys.play, state.params, proposal.problems, state.resume)
@@ -312,7 +314,7 @@ class Trainer:
             resume=True,
             iterations=False,
             trained=False,
-            shown=None if self.shown is None else False,
+            shown=False,
         )
 
         def shard(divided: bool, part: Any) -> Any:
@@ -329,11 +331,10 @@ class Trainer:
 
     def with_shown(self, state: TrainState, shown: Any) -> TrainState:
         """A state whose student is shown these plans."""
-        whole: Any = jax.tree.map(jnp.asarray, shown)
-        if self.layout.mesh is not None:
-            where = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), whole)
-            whole = self.layout.place(shown, where)
-        return state.replace(shown=whole)
+        if self.layout.mesh is None:
+            return state.replace(shown=jax.tree.map(jnp.asarray, shown))
+        where = jax.tree.map(lambda leaf: self.layout.sharding(leaf, REPLICATED), shown)
+        return state.replace(shown=self.layout.place(shown, where))
 
     def place(self, state: TrainState) -> TrainState:
         """A state that every process has whole, on the devices."""

@@ -50,6 +50,60 @@ def picture(memory, grid, position, direction, carrying, wanted, forbidden):
     return cells
 
 
+def ways(memory, position, direction, carrying, wanted, forbidden):
+    """To the nearest of what is asked for, of what was not seen, of keys and of locked doors: where the first step
+    leads and how many it takes to be beside it; None if no way is known."""
+    goals, bans = ([thing for one in about for thing in things_of(one)] for about in (wanted, forbidden))
+
+    def free(there):
+        name = memory.get(there, "unseen")
+        if name.endswith("_locked"):
+            return carrying == f"key_{name.split('_')[1]}" and not asked(name, bans)
+        return name == "floor" or name.startswith("door_")
+
+    kinds = [
+        lambda name: name != "unseen" and asked(name, goals),
+        lambda name: name == "unseen",
+        lambda name: name.startswith("key_"),
+        lambda name: name.endswith("_locked"),
+    ]
+    found = []
+    for is_one in kinds:
+        targets = {there for there in surroundings(memory) if there != position and is_one(memory.get(there, "unseen"))}
+        found.append(way(position, direction, targets, free))
+    return found
+
+
+def surroundings(memory):
+    """All places that are known, and those beside them."""
+    return {(row + down, column + right) for row, column in memory for down, right in [*HEADINGS, (0, 0)]}
+
+
+def way(position, direction, targets, free):
+    turns = {"ahead": direction, "right": direction + 1, "left": direction + 3, "behind": direction + 2}
+    firsts = {turn: beside(position)[heading % 4] for turn, heading in turns.items()}
+    lengths = {turn: 0 if there in targets else None for turn, there in firsts.items()}
+    if not any(length == 0 for length in lengths.values()):
+        lengths = {turn: far(there, targets, free) for turn, there in firsts.items()}
+    known = [length for length in lengths.values() if length is not None]
+    return next(((turn, length) for turn, length in lengths.items() if length in known and length == min(known)), None)
+
+
+def beside(there):
+    return [(there[0] + down, there[1] + right) for down, right in HEADINGS]
+
+
+def far(there, targets, free):
+    """One more than the steps from a place to one beside a target."""
+    steps, new, been = 1, {there} if free(there) else set(), set()
+    while new:
+        if any(near in targets for one in new for near in beside(one)):
+            return steps
+        been |= new
+        steps, new = steps + 1, {near for one in new for near in beside(one) if free(near)} - been
+    return None
+
+
 def marked(name, goals, bans):
     shown = name
     if asked(name, bans):

@@ -17,6 +17,7 @@ from atlas.domains.minigrid.grid import (
     NOTHING,
     RED,
     ROOM_GRID,
+    WALL,
     Level,
     State,
     cell,
@@ -76,10 +77,21 @@ def decoded(shown: np.ndarray) -> list[tuple[bool, str]]:
     return [(code >= explored.MARK, names[code % explored.MARK]) for code in codes]
 
 
+def ways_of(shown: np.ndarray) -> list[tuple[str, int] | None]:
+    """First steps and distances."""
+    firsts = ("ahead", "right", "left", "behind")
+    return [(firsts[code // 8 - 1], code % 8) if code else None for code in shown.reshape(-1).tolist()]
+
+
+def told_as(steps: int) -> int:
+    """How a distance is told: by the power of two that it reaches, 32 at most."""
+    return min(steps.bit_length(), 6)
+
+
 def test_the_map_is_the_twins() -> None:
     states, _, about, shown = walks()
     grids = states.cells[:, :, 4:-4, 4:-4]
-    told = set()
+    told, taken, longest = set(), set(), 0
     for walk in range(WALKS):
         memory: dict[tuple[int, int], str] = {}
         for t in range(STEPS + 1):
@@ -89,11 +101,17 @@ def test_the_map_is_the_twins() -> None:
             asked = [[VOCABULARY.names[prop] for prop in props if prop >= 0] for props in about[walk, t].tolist()]
             carrying = CELL_NAMES[int(states.carrying[walk, t])]
             expected = maps.picture(memory, grid, *where, carrying, *asked)
-            assert decoded(shown[walk, t]) == expected, (walk, t)
+            assert decoded(shown[walk, t, :-4]) == expected, (walk, t)
+            ways = maps.ways(memory, tuple(where[0]), where[1], carrying, *asked)
+            assert ways_of(shown[walk, t, -4:]) == [way and (way[0], told_as(way[1])) for way in ways], (walk, t)
+            taken |= {(kind, way and way[0]) for kind, way in enumerate(ways)}
+            longest = max(longest, *(way[1] for way in ways if way))
             told |= {
                 (where[1], marked or "forbidden" in name, place < 25) for place, (marked, name) in enumerate(expected)
             }
             told |= {(where[1], "forbidden" in name, place < 25) for place, (_, name) in enumerate(expected)}
+    assert len(taken) == 4 * 5, "ways to everything, in all directions, or none"
+    assert longest >= 8
     assert len(told) == 4 * 2 * 2, "marked or not, in the view and on the map, in all four directions"
     moved = (states.position[:, 1:] != states.position[:, :-1]).any(-1).sum(1)
     assert set(states.rooms[:, 0].tolist()) == {0, *ROOM_GRID}
@@ -155,7 +173,35 @@ def test_the_map_reaches_from_corner_to_corner_of_nine_rooms() -> None:
             about = np.full((WALKS, 2, ASKED), -1)
             about[:, :, 1] = props
             shown = show(states, np.ones(states.cells.shape, bool), about)
-            assert ((shown[:, 25:] == expected).sum((1, 2)) == 1).all()
+            assert ((shown[:, 25:-4] == expected).sum((1, 2)) == 1).all()
+
+
+def test_ways_follow_a_long_corridor() -> None:
+    """It winds through the level, with a key at its end; the agent is anywhere on it, looking anywhere."""
+    lines = [[(row, column) for column in range(SIDE)] for row in range(0, SIDE, 2)]
+    ends = [(row, (SIDE - 1) * (number % 2 == 0)) for number, row in enumerate(range(1, SIDE, 2))]
+    path = []
+    for number, line in enumerate(lines):
+        path += line[:: -1 if number % 2 else 1] + ends[number : number + 1]
+    places = np.linspace(0, len(path) - 2, WALKS).round().astype(int).tolist()
+    cells = np.full((WALKS, SIDE, SIDE), cell(WALL), np.uint8)
+    cells[:, *np.transpose(path)] = FLOOR_CELL
+    cells[:, *path[-1]] = cell(KEY, RED)
+    facing = np.arange(WALKS) % 4
+    levels = Level.unchecked(
+        cells=cells,
+        position=np.array([path[place] for place in places], np.int8),
+        direction=facing.astype(np.int8),
+        carrying=np.full(WALKS, NOTHING, np.uint8),
+        rooms=np.zeros(WALKS, np.int8),
+    )
+    states = jax.vmap(dynamics.reset)(levels)
+    shown = np.asarray(show(states, np.ones(states.cells.shape, bool), np.full((WALKS, 2, ASKED), -1)))
+    for place, looks, bytes_ in zip(places, facing.tolist(), shown[:, -4:], strict=True):
+        heading = maps.HEADINGS.index(tuple(np.subtract(path[place + 1], path[place]).tolist()))
+        turn = ("ahead", "right", "behind", "left")[(heading - looks) % 4]
+        assert ways_of(bytes_) == [None, None, (turn, told_as(len(path) - 2 - place)), None]
+    assert len(path) > 150
 
 
 def test_every_proposition_marks_what_it_is_about() -> None:

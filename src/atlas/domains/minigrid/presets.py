@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from atlas.config import (
+    CloningConfig,
     Config,
     NetworkConfig,
     PairingConfig,
@@ -244,10 +245,15 @@ def guided(config: Config, reward: Reward) -> Config:
 
 def coached(config: Config) -> Config:
     """A blind experiment with all that helps: tasks of what their level holds, screened by the relaxed check; Scout,
-    which trains on all that it plays; rewards for progress, doors that have to be unlocked included; and the rest of
-    `guided`."""
-    pairing = PairingConfig(how="level", solvable=True)
-    return replace(guided(config, "outlook"), pairing=pairing, teacher=ScoutConfig())
+    which trains on all that it plays; rewards for progress, doors that have to be unlocked included; a running scale of
+    advantages; and the rest of `guided`."""
+    config = guided(config, "outlook")
+    return replace(
+        config,
+        pairing=PairingConfig(how="level", solvable=True),
+        teacher=ScoutConfig(),
+        student=replace(config.student, ppo=replace(config.student.ppo, normalise="running")),
+    )
 
 
 def blind() -> Config:
@@ -257,21 +263,22 @@ def blind() -> Config:
     return replace(config, teacher=replace(config.teacher, edits=EditConfig()))
 
 
-def varied(config: Config) -> Config:
-    """Mazes and traps among the levels, too. Nine rooms are not: they have twelve doors, and the check's work doubles
-    with each."""
+def varied(config: Config, traps: float, shown: float) -> Config:
+    """Mazes and traps among the levels, too, and plans to imitate for a share of the run. Nine rooms are not: they have
+    twelve doors, and the check's work doubles with each."""
     assert isinstance(config.domain, MinigridConfig)
     return replace(
         config,
-        domain=replace(config.domain, walls=0.2, traps=0.1),
+        domain=replace(config.domain, walls=0.2, traps=traps),
         pairing=replace(config.pairing, oversample=2),  # mazes are slow to check
+        student=replace(config.student, cloning=CloningConfig(plans=4000, until=shown)),
     )
 
 
 def night() -> Config:
-    """As `laptop`, with bans and branches among the tasks, for eight hours. The edges of a task are rectified one by
-    one: the student must tell what leads on from what is forbidden."""
-    config = varied(coached(laptop("dr")))
+    """As `laptop`, with bans and branches among the tasks and more traps, for eight hours. The edges of a task are
+    rectified one by one: the student must tell what leads on from what is forbidden."""
+    config = varied(coached(laptop("dr")), traps=0.3, shown=0.02)
     network = replace(config.student.network, messages="edge")
     return replace(
         config,
@@ -288,7 +295,10 @@ def _small() -> Iterator[tuple[str, Preset]]:
     )
     yield (
         "laptop",
-        Preset(varied(coached(laptop("dr"))), "up to six rooms, mazes and traps, an hour on two cores (coached)"),
+        Preset(
+            varied(coached(laptop("dr")), traps=0.1, shown=0.1),
+            "up to six rooms, mazes and traps, an hour on two cores (coached)",
+        ),
     )
     yield "night", Preset(night(), "as laptop with tasks that forbid and branch, eight hours on two cores (coached)")
     yield "laptop-blind", Preset(blind(), "laptop-accel with a map, rewards for progress and a schedule, blind")
