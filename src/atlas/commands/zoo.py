@@ -185,8 +185,10 @@ def _add(args: AddArgs) -> int:
     from atlas.runs.zoo import CARD, add, card_in, size_of, steps_shown
 
     before = card_in(args.run)
-    told: dict[str, Any] = {"shown": steps_shown(args.run)} | ({} if before is None else asdict(before))
+    told: dict[str, Any] = {} if before is None else asdict(before)
     told |= {key: value for key in CARD_FIELDS_FROM_USER if (value := getattr(args, key)) is not None}
+    if "shown" not in told:
+        told["shown"] = steps_shown(args.run)
     for key in CARD_FIELDS_FROM_USER:
         if key not in told:
             raise AtlasError(f"--{key} is needed: {args.run} has no {CARD} that says it")

@@ -189,6 +189,8 @@ def fitted(where: Path, arrays: Arrays, like: Tree) -> Tree:
     for former, now in FORMER_NAMES.items():
         arrays = {name.replace(former, now): array for name, array in arrays.items()}
     expected = blank_arrays(like)
+    if CLOCK not in expected:
+        arrays.pop(CLOCK, None)
     for name in expected.keys() - arrays.keys():  # records that buffers of earlier versions did not have
         if (added := next((value for end, value in ADDED.items() if name.endswith(end)), None)) is not None:
             arrays[name] = np.full_like(expected[name], added)

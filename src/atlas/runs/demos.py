@@ -204,12 +204,19 @@ def _drawn(words: str, config: Config, n: int | None, seed: int, common: dict[st
 # Making
 
 
-def obtain(path: Path, config: Config, progress: "Progress") -> Demos:
-    """The plans that a run shows its student, drawn as it draws its problems: its own file, else they are found now.
-    Its file is there afterwards; a search that was stopped goes on."""
-    supply = Config(domain=config.domain, tasks=config.tasks, pairing=config.pairing)  # all that matters for it
-    common = {"budget": BUDGET, "polish": 0, "piece": PIECE, "atlas": version("atlas-ued")}
-    make(_drawn("the run", supply, config.student.cloning.plans, config.run.seed, common), path, progress=progress)
+def plans_of_run(path: Path, config: Config, progress: "Progress") -> Demos:
+    """The plans that a run shows its student, drawn as it draws its problems: those of its own file, whatever version
+    has made it, else they are found now. Its file is there afterwards; a search that was stopped goes on, unless it was
+    for other problems."""
+    supply = {section: to_plain(config)[section] for section in ("domain", "tasks", "pairing")}
+    recipe = {"settings": zlib.crc32(str(supply).encode()), "budget": BUDGET, "piece": PIECE}
+    asked = _drawn("the run", config, config.student.cloning.plans, config.run.seed, recipe)
+    asked = replace(asked, recipe=asked.recipe | recipe)
+    for file in parts_folder(path).glob("*.npz"):
+        with contextlib.suppress(AtlasError):  # damaged: it is made again
+            if read_header(file).get("recipe") != asked.recipe:
+                file.unlink()
+    make(asked, path, progress=progress)
     return load_demos(path, config.domain.name)
 
 

@@ -282,7 +282,8 @@ def train_as_leader(
         if took >= LONG and not quiet:
             words = f"{len(exam.chosen)} held-out problems, each proven solvable, took {took:.0f} s; they are kept"
             print(words, flush=True)
-        demonstrations = _demonstrations(trainer, folder, config, quiet)
+        is_over = begun is not None and begun.is_over(config)
+        demonstrations = None if is_over else _demonstrations(trainer, folder, config, quiet)
         if begun is None:
             begun = _untrained(trainer, folder, config, checkpoints, exam, team, start, quiet)
         else:
@@ -512,10 +513,10 @@ def _demonstrations(trainer: Trainer, folder: RunFolder, config: Config, quiet: 
     """The plans that the student is shown; None if there is no cloning."""
     if trainer.shown is None:
         return None
-    from atlas.runs.demos import obtain  # few runs show plans
+    from atlas.runs.demos import plans_of_run  # few runs show plans
 
     with nullcontext(silent) if quiet else bar_or_lines("plans to begin with") as progress:
-        demos = obtain(folder.demonstrations_file, config, progress)
+        demos = plans_of_run(folder.demonstrations_file, config, progress)
     if not quiet:
         print(
             f"{len(demos):,} plans of the prover to begin with, {demos.lengths.sum():,} steps; they are kept",

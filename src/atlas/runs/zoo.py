@@ -208,8 +208,9 @@ def add(
 
 def steps_shown(run: Path) -> int:
     """Steps of the plans that the student of a run was shown."""
-    file = find(run).demonstrations_file
-    return int(load_demos(file).lengths.sum()) if file.exists() else 0
+    folder = find(run)
+    is_shown = folder.config().student.cloning.plans > 0 and folder.demonstrations_file.exists()
+    return int(load_demos(folder.demonstrations_file).lengths.sum()) if is_shown else 0
 
 
 def _require_track(config: Config, track: Track, shown: int) -> None:

@@ -240,7 +240,9 @@ def guided(config: Config, reward: Reward) -> Config:
     longer credit, and a schedule. Which problems there are stays as it was."""
     network = replace(config.student.network, node_noise=0.0, map=True)
     ppo = replace(config.student.ppo, gamma=0.995, gae_lambda=0.95, truncation="bootstrap", anneal=True, average=0.98)
-    return replace(config, tasks=replace(config.tasks, reward=reward), student=StudentConfig(network=network, ppo=ppo))
+    return replace(
+        config, tasks=replace(config.tasks, reward=reward), student=replace(config.student, network=network, ppo=ppo)
+    )
 
 
 def coached(config: Config) -> Config:
