@@ -31,8 +31,16 @@ RATE: Final = "solve_rate"
 """The key of the held-out solve rate in a description: the best checkpoint is the one with the highest."""
 FORMER_NAMES: Final = {".view.kinds": ".view.embeddings[0]", ".view.colours": ".view.embeddings[1]"}
 """Names of parameters in version 0.1 -> names now."""
-ADDED: Final = {".records.birth": 0.0, ".records.prior": 0.5, ".records.discounted": 0.0, ".records.plan": 0}
-"""Ends of names of arrays that earlier versions did not have -> what they are filled with."""
+CLOCK: Final = ".clock"
+"""There only while a schedule follows the clock: a run goes on with a time limit that it did not have, or without."""
+ADDED: Final = {
+    ".records.birth": 0.0,
+    ".records.prior": 0.5,
+    ".records.discounted": 0.0,
+    ".records.plan": 0,
+    CLOCK: 0.0,
+}
+"""Ends of names of arrays that earlier versions or settings did not have -> what they are filled with."""
 UNSEALED: Final = {"seconds", "steps", "before", RATE, "iteration", "digest"}
 """Descriptions of version 0.1 had no digest of their own, and no other keys."""
 
