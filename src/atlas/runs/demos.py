@@ -209,7 +209,7 @@ def plans_of_run(path: Path, config: Config, progress: "Progress") -> Demos:
     has made it, else they are found now. Its file is there afterwards; a search that was stopped goes on, unless it was
     for other problems."""
     supply = {section: to_plain(config)[section] for section in ("domain", "tasks", "pairing")}
-    recipe = {"settings": zlib.crc32(str(supply).encode()), "budget": BUDGET, "piece": PIECE}
+    recipe = {"settings": zlib.crc32(str(supply).encode()), "budget": BUDGET, "polish": 0, "piece": PIECE}
     asked = _drawn("the run", config, config.student.cloning.plans, config.run.seed, recipe)
     for file in parts_folder(path).glob("*.npz"):
         with contextlib.suppress(AtlasError):  # damaged: it is made again
