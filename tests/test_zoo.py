@@ -30,10 +30,11 @@ from atlas.runs.hosts import Team
 from atlas.runs.policy import load_parameters, load_policy
 from atlas.runs.run import Start
 from atlas.runs.run import resume as resume_run
-from atlas.runs.store import to_arrays
+from atlas.runs.store import PARAMETERS, to_arrays, write
 from atlas.runs.zoo import CARD, read_card
 from atlas.settings import changed, dump
 from atlas.training import Trainer
+from atlas.words import short
 from fake_runs import TIMES, fake_run
 
 LAST = TIMES[-1]
@@ -124,6 +125,28 @@ def test_a_policy_by_name_is_that_of_the_run_in_half_precision(made: Path, here:
     assert kept.name.startswith("zoo:one/policies/")
     for name, array in to_arrays(run.params).items():
         assert np.array_equal(array.astype(np.float16).astype(np.float32), to_arrays(kept.params)[name])
+
+
+def test_the_card_of_a_run_that_began_with_a_policy_says_how_long_that_was_trained(made: Path, here: Path) -> None:
+    run = RunFolder(Path(shutil.copytree(made / "two", here / "run")))
+    weights, about = load_parameters(next((here / "zoo" / "one" / "policies").glob("*.npz")))
+    one = read_card("one")
+
+    def began_with(after: str, **changes: Any) -> str:
+        write(run.init_file, PARAMETERS, weights, about | changes)
+        assert main(["zoo", "add", str(run.path), "--name", after, *SAID, "--overwrite"]) == 0
+        return read_card(after).init
+
+    expected = f"zoo:one as it was after {one.minutes:.0f} minutes and {short(one.trained)} env steps trained on"
+    assert began_with("three", **{"from": "zoo:one"}) == expected
+    assert main(["zoo", "add", str(places.ZOO / "three"), "--name", "three", *SAID, "--overwrite"]) == 0
+    assert read_card("three").init == expected  # as it ships, too
+    assert began_with("four", **{"from": "zoo:three", "steps": read_card("three").played}).endswith(
+        f", which began with {expected}"
+    )
+    assert began_with("four", **{"from": "zoo:one", "steps": one.played + 1}) == "zoo:one"
+    assert began_with("four", **{"from": "zoo:gone"}) == "zoo:gone"
+    assert began_with("four", **{"from": "runs/mine"}) == "another run"
 
 
 def test_the_card_says_how_it_was_made(made: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

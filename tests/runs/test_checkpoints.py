@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from atlas.runs.checkpoints import RATE, CheckpointError, Checkpoints
+from atlas.struct import Struct
 
 
 def state(seed, width=4):
@@ -168,6 +170,26 @@ def test_a_checkpoint_of_another_config_is_a_sentence(checkpoints):
     with pytest.raises(CheckpointError, match=r"another config: .*w.* is float32.3, 4., and float32.3, 8."):
         checkpoints.restore_latest(jax.eval_shape(lambda: state(0, width=8)))
     assert checkpoints.steps() == [1]
+
+
+class Timed(Struct):
+    """A state with a clock, if its run has a time limit."""
+
+    clock: Any
+    x: Any
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.25, None), (None, 0.0), (0.25, 0.25)])
+def test_a_run_goes_on_with_or_without_the_time_limit_it_had(checkpoints, before, after):
+    """Nothing depends on what the clock shows: the host sets it anew before every step."""
+
+    def timed(clock):
+        return Timed(clock=None if clock is None else jnp.float32(clock), x=jnp.arange(3))
+
+    checkpoints.save(1, timed(before), {})
+    checkpoints.finish()
+    restored = checkpoints.restore(1, jax.eval_shape(lambda: timed(after)))
+    jax.tree.map(np.testing.assert_array_equal, restored, timed(after))
 
 
 def test_half_written_leftovers_are_cleaned_away(checkpoints):

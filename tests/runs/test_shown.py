@@ -9,7 +9,7 @@ from atlas.config import CloningConfig, PairingConfig
 from atlas.domains.minigrid.presets import TINY
 from atlas.runs import run as running
 from atlas.runs.checkpoints import Checkpoints
-from atlas.runs.demos import load_demos
+from atlas.runs.demos import load_demos, parts_folder, plans_of_run
 from atlas.runs.folder import RunFolder
 from atlas.runs.hosts import Team
 from atlas.runs.metrics import read
@@ -55,6 +55,24 @@ def test_plans_are_kept_with_the_run_and_not_with_its_states(whole):
     demos = load_demos(whole.demonstrations_file)
     assert len(demos) == PLANS
     assert not any("shown" in name for name in last_state(whole))
+
+
+def test_the_beginning_of_a_search_for_other_plans_is_not_gone_on_with(whole, tmp_path):
+    path = tmp_path / "demonstrations.npz"
+    other = dataclasses.replace(CONFIG, run=dataclasses.replace(CONFIG.run, seed=7))
+
+    def stop(done, total):
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plans_of_run(path, other, stop)
+    if not path.exists():
+        assert list(parts_folder(path).glob("*.npz"))
+    path.unlink(missing_ok=True)
+    found, expected = plans_of_run(path, CONFIG, lambda done, total: None), load_demos(whole.demonstrations_file)
+    assert len(found) == PLANS
+    np.testing.assert_array_equal(found.plans, expected.plans)
 
 
 def test_they_are_imitated_until_the_weight_is_gone(whole):

@@ -32,7 +32,7 @@ from atlas.runs.policy import Policy, load_parameters, load_policy
 from atlas.runs.retention import spread
 from atlas.runs.store import to_arrays, write_whole
 from atlas.settings import dump
-from atlas.words import command
+from atlas.words import command, short
 
 Plain = dict[str, Any]
 Track = Literal["blind", "informed", "coached"]
@@ -73,7 +73,8 @@ class Card:
     shown: int
     """Env steps of demonstrations that it learnt from."""
     init: str
-    """The policy whose weights it began with, if any."""
+    """The policy whose weights it began with, if any, and how long that one was trained: all other counts are of what
+    came afterwards."""
     parameters: int
     rounded: bool
     """Whether its weights were rounded to half precision after it was evaluated."""
@@ -260,11 +261,21 @@ def _half(array: np.ndarray) -> np.ndarray:
 
 
 def _init(source: RunFolder) -> str:
-    """The policy whose weights a run began with; a path on somebody's machine is of no use to others."""
+    """The policy whose weights a run began with, and how long that was trained, if its card still tells; a path on
+    somebody's machine is of no use to others."""
+    if (own := card_in(source.path)) is not None:
+        return own.init
     if not source.init_file.exists():
         return ""
-    begun = str(load_parameters(source.init_file)[1].get("from", ""))
-    return begun if begun.startswith(IN_ZOO) else "another run"
+    about = load_parameters(source.init_file)[1]
+    begun = str(about.get("from", ""))
+    if not begun.startswith(IN_ZOO):
+        return "another run"
+    card = card_in(Path(begun)) if begun.removeprefix(IN_ZOO) in places.zoo_names() else None
+    if card is None or card.played != about.get("steps"):
+        return begun
+    told = f"{begun} as it was after {card.minutes:.0f} minutes and {short(card.trained)} env steps trained on"
+    return f"{told}, which began with {card.init}" if card.init else told
 
 
 def _told(run: Path, stem: str, content: Plain) -> Plain:
