@@ -435,7 +435,7 @@ LOSSES: Final[dict[str, tuple[str, str, Format]]] = {
     "policy": ("Policy loss", "Mean over the minibatches of a rollout.", "number"),
     "value": ("Value loss", "Half the squared error of the values, clipped as configured.", "number"),
     "entropy": ("Entropy", "Of the policy, in nats; six equally likely actions have 1.79.", "number"),
-    "cloning": ("Cloning loss", "Cross-entropy of the actions of plans, times its weight.", "number"),
+    "cloning": ("Cloning loss", "Cross-entropy of the actions of plans that are shown; 0 where none are.", "number"),
     "kl": ("KL divergence", "Estimated divergence from the policy that acted.", "number"),
     "clipped": ("Clipped ratios", "Share of steps whose ratio left the clipping range.", "share"),
     "gradient_norm": ("Gradient norm", "Before clipping.", "number"),

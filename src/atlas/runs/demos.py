@@ -212,9 +212,8 @@ def plans_of_run(path: Path, config: Config, progress: "Progress") -> Demos:
     recipe = {"settings": zlib.crc32(str(supply).encode()), "budget": BUDGET, "polish": 0, "piece": PIECE}
     asked = _drawn("the run", config, config.student.cloning.plans, config.run.seed, recipe)
     for file in parts_folder(path).glob("*.npz"):
-        with contextlib.suppress(AtlasError):  # damaged: it is made again
-            if read_header(file).get("recipe") != asked.recipe:
-                file.unlink()
+        if read_header(file).get("recipe") != asked.recipe:  # or damaged
+            file.unlink()
     make(asked, path, progress=progress)
     return load_demos(path, config.domain.name)
 
